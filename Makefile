@@ -1,0 +1,49 @@
+# Everything runs from here. `make` alone lists the targets.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test test-all check fix bench types lock clean
+
+help: ## List the targets.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+$(STAMP): requirements.lock pyproject.toml Makefile
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps -e .
+	@touch $(STAMP)
+
+serve: $(STAMP) ## Run the embedded store in the foreground and say how to use it.
+	$(BIN)/leasehold serve
+
+test: $(STAMP) check ## Set up, check and test everything, with reduced counts.
+	$(BIN)/python -m pytest
+
+test-all: $(STAMP) check ## The same with the full counts (long).
+	$(BIN)/python -m pytest --full
+
+check: $(STAMP) types ## Lint, format, types and layers.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(STAMP) ## Type-check the library, strictly.
+	$(BIN)/pyright
+
+fix: $(STAMP) ## Format and mend what can be mended.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## Measure against the limit and the peers; table, plots and bench/results.json.
+	$(BIN)/python -m bench
+
+lock: $(STAMP) ## Pin the newest versions: names, versions and hashes, no addresses.
+	$(BIN)/uv pip compile --quiet --universal --all-extras --group dev --group peers --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header --upgrade --output-file requirements.lock pyproject.toml
+
+clean: ## Remove what the targets made.
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist

@@ -1,0 +1,150 @@
+"""Every exception Leasehold raises.
+
+::
+
+    LeaseholdError
+    ├── LockBusy               somebody else holds the lock
+    │   └── AcquireTimeout     ... and still did when the wait was over (also a TimeoutError)
+    ├── LeaseLost              the lease has ended: expired, taken, released or max_hold
+    ├── InProgress             another caller is running this once-only work now
+    ├── StaleFence             a resource has seen a newer fence than the one given
+    ├── StoreError
+    │   ├── StoreUnavailable   no answer, so the outcome is unknown
+    │   └── StoreRefused       the store said no, so nothing was changed
+    ├── InvalidRequest         the arguments are wrong; nothing was sent (also a ValueError)
+    └── RateLimited            too many requests; ``retry_after`` says when to come back
+
+Each class has a stable ``code``. The same string is the REST problem type, the socket error code, the
+CLI exit key and the TypeScript tag, so it never changes once published.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+LossReason = Literal["expired", "taken", "released", "max_hold"]
+"""Why a lease ended."""
+
+Holder = str | dict[str, Any]
+"""Who holds a lock, for showing to others: text, or a flat JSON object."""
+
+
+class LeaseholdError(Exception):
+    """Any error of Leasehold."""
+
+    code: ClassVar[str] = "leasehold_error"
+
+
+class LockBusy(LeaseholdError):
+    """Somebody else holds the lock."""
+
+    code = "lock_busy"
+
+    def __init__(self, name: str, *, holder: Holder | None = None, retry_after: float | None = None) -> None:
+        self.name = name
+        self.holder = holder
+        self.retry_after = retry_after
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        by = f" by {describe_holder(self.holder)}" if self.holder is not None else ""
+        free = f"; it is free in {self.retry_after:.1f} s at the latest" if self.retry_after is not None else ""
+        return f"{self.name!r} is held{by}{free}, unless it is renewed" if free else f"{self.name!r} is held{by}"
+
+
+class AcquireTimeout(LockBusy, TimeoutError):
+    """The lock was still held by somebody else when the wait was over."""
+
+    code = "acquire_timeout"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        waited: float,
+        holder: Holder | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        self.waited = waited
+        super().__init__(name, holder=holder, retry_after=retry_after)
+
+    def _message(self) -> str:
+        return f"{super()._message()} (waited {self.waited:.1f} s)"
+
+
+class LeaseLost(LeaseholdError):
+    """The lease has ended: it expired, was taken, was released, or reached its max_hold."""
+
+    code = "lease_lost"
+
+    _EXPLANATION: ClassVar[dict[str, str]] = {
+        "expired": "it was not renewed in time",
+        "taken": "somebody took the lock by force",
+        "released": "it has been given back",
+        "max_hold": "it reached its max_hold",
+    }
+
+    def __init__(self, name: str, reason: LossReason) -> None:
+        self.name = name
+        self.reason: LossReason = reason
+        super().__init__(f"the lease on {name!r} is lost ({reason}): {self._EXPLANATION[reason]}")
+
+
+class InProgress(LeaseholdError):
+    """Another caller is running this once-only work now."""
+
+    code = "in_progress"
+
+
+class StaleFence(LeaseholdError):
+    """A resource has seen a newer fence than the one given."""
+
+    code = "stale_fence"
+
+    def __init__(self, *, seen: int, given: int) -> None:
+        self.seen = seen
+        self.given = given
+        super().__init__(f"fence {given} is stale: the resource has seen {seen}")
+
+
+class StoreError(LeaseholdError):
+    """Valkey or Redis did not do what was asked."""
+
+    code = "store_error"
+
+
+class StoreUnavailable(StoreError):
+    """No answer came from the store, so the outcome is unknown: it may or may not have happened."""
+
+    code = "store_unavailable"
+
+
+class StoreRefused(StoreError):
+    """The store answered no, so nothing was changed."""
+
+    code = "store_refused"
+
+
+class InvalidRequest(LeaseholdError, ValueError):
+    """The arguments are wrong; nothing was sent."""
+
+    code = "invalid_request"
+
+
+class RateLimited(LeaseholdError):
+    """Too many requests; come back after ``retry_after`` seconds."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+def describe_holder(holder: Holder | None) -> str:
+    """One readable line for a holder."""
+    if holder is None:
+        return "nobody"
+    if isinstance(holder, str):
+        return holder
+    return ", ".join(f"{key}={value}" for key, value in holder.items())
