@@ -1,1 +1,39 @@
+"""Leasehold: one lock plane for people, programs and agents, on Valkey or Redis."""
 
+from leasehold import blocking
+from leasehold.borrowing import from_client
+from leasehold.client import Client, Lease, connect
+from leasehold.core.answers import LockInfo
+from leasehold.errors import (
+    AcquireTimeout,
+    InProgress,
+    InvalidRequest,
+    LeaseholdError,
+    LeaseLost,
+    LockBusy,
+    RateLimited,
+    StaleFence,
+    StoreError,
+    StoreRefused,
+    StoreUnavailable,
+)
+
+__all__ = [
+    "AcquireTimeout",
+    "Client",
+    "InProgress",
+    "InvalidRequest",
+    "Lease",
+    "LeaseLost",
+    "LeaseholdError",
+    "LockBusy",
+    "LockInfo",
+    "RateLimited",
+    "StaleFence",
+    "StoreError",
+    "StoreRefused",
+    "StoreUnavailable",
+    "blocking",
+    "connect",
+    "from_client",
+]

@@ -48,8 +48,12 @@ class LockBusy(LeaseholdError):
 
     def _message(self) -> str:
         by = f" by {describe_holder(self.holder)}" if self.holder is not None else ""
-        free = f"; it is free in {self.retry_after:.1f} s at the latest" if self.retry_after is not None else ""
-        return f"{self.name!r} is held{by}{free}, unless it is renewed" if free else f"{self.name!r} is held{by}"
+        free = (
+            f"; it is free in {self.retry_after:.1f} s at the latest" if self.retry_after is not None else ""
+        )
+        return (
+            f"{self.name!r} is held{by}{free}, unless it is renewed" if free else f"{self.name!r} is held{by}"
+        )
 
 
 class AcquireTimeout(LockBusy, TimeoutError):

@@ -1,0 +1,92 @@
+"""`python -m bench`: measure, show, record."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import uvloop
+
+from bench import plots, record, table
+from bench.plan import FULL, QUICK, Bench
+from bench.progress import Progress
+from bench.result import Result
+from bench.server import Server
+from bench.targets import ALL, Target
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results.json"
+PLOTS = HERE.parent / "docs" / "img"
+
+DESCRIPTION = """\
+Measures Leasehold against the limit (bare hiredis) and its peers, interleaved on one
+server and one event loop, and prints every target beside its result."""
+
+EPILOG = (
+    "targets:\n"
+    + "\n".join(f"  {target.id:<4} {target.work}" for target in ALL)
+    + """
+
+examples:
+  python -m bench                          everything: table, bench/results.json, docs/img/*.svg (minutes)
+  python -m bench --quick --json out.json  within 45 seconds; writes nothing else
+  python -m bench P1 P2                    two targets in full length; writes nothing unless asked
+
+Ratios count, absolute figures are the machine's. P1 and P4 are judged by the median of the ratios of
+each round, P2 and P3 by the best round of each side. Server µs/call come from INFO commandstats."""
+)
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    chosen = [target for target in ALL if not options.targets or target.id in options.targets]
+    plan = QUICK if options.quick else FULL
+    with Server() as server, Progress() as progress:
+        results = uvloop.run(_measure(chosen, Bench(server, plan, progress)))
+        server_version = server.version
+    table.show(results)
+    is_whole = chosen == ALL and not options.quick
+    if path := options.json or (RESULTS if is_whole else None):
+        record.write(path, results, plan=plan, server_version=server_version)
+    if directory := options.plots or (PLOTS if is_whole else None):
+        plots.write(directory, results)
+    has_missed = any(check.verdict != "pass" for result in results for check in result.checks)
+    return 1 if options.strict and has_missed else 0
+
+
+async def _measure(targets: list[Target], bench: Bench) -> list[Result]:
+    return [result for target in targets for result in await target.run(bench)]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "targets", nargs="*", metavar="TARGET", type=_target, help="only these (default: all)"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="shorter rounds, and fewer for the peers no target names"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every raw figure here")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="write the SVG plots here")
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 1 when a target is missed or not measured"
+    )
+    return parser
+
+
+def _target(text: str) -> str:
+    known = [target.id for target in ALL]
+    if text.upper() not in known:
+        raise argparse.ArgumentTypeError(f"no target {text!r}; there are {', '.join(known)}")
+    return text.upper()
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

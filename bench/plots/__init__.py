@@ -1,0 +1,23 @@
+"""The plots of the README. A plot is a function from results to SVG, or None when its targets were not run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.plots import throughput
+from bench.result import Result
+
+ALL: dict[str, Callable[[list[Result]], str | None]] = {
+    "throughput.svg": throughput.draw,
+}
+
+
+def write(directory: Path, results: list[Result]) -> list[Path]:
+    """Writes the plots that can be drawn and answers their paths."""
+    written: list[Path] = []
+    for name, draw in ALL.items():
+        if svg := draw(results):
+            directory.mkdir(parents=True, exist_ok=True)
+            path = directory / name
+            path.write_text(svg, encoding="utf-8")
+            written.append(path)
+    return written

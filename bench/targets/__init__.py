@@ -1,0 +1,26 @@
+"""The targets of the performance plan, one module per family.
+
+To add one: a module with `async def run(bench: Bench) -> list[Result]` (or several), and a line in ALL.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from bench.plan import Bench
+from bench.result import Result
+from bench.targets import many_tasks, many_threads
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    id: str
+    work: str
+    run: Callable[[Bench], Awaitable[list[Result]]]
+
+
+ALL = [
+    Target("P1", "acquire+release, 1 task", many_tasks.one),
+    Target("P2", "acquire+release, 100 tasks, own keys", many_tasks.hundred),
+    Target("P3", "acquire+release, 1,000 tasks, own keys", many_tasks.thousand),
+    Target("P4", "acquire+release, blocking, 1 and 16 threads", many_threads.run),
+]

@@ -1,0 +1,294 @@
+"""The blocking client: the same names and arguments, for threads."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from leasehold.core import bounds
+from leasehold.core.backoff import Backoff
+from leasehold.core.engine import Engine
+from leasehold.core.lease import LeaseState
+from leasehold.core.running import run
+from leasehold.errors import LeaseLost, LockBusy, StoreError
+from leasehold.runtime import clock
+from leasehold.runtime.forking import tell_after_fork
+from leasehold.runtime.randomness import SystemRandom
+from leasehold.runtime.threads import ThreadClock, Threads
+from leasehold.valkey.options import check_options, default_holder
+from leasehold.valkey.pool import Pool
+from leasehold.valkey.store import ValkeyStore
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+    from leasehold.core.answers import LockInfo, Mode
+    from leasehold.errors import Holder, LossReason
+    from leasehold.valkey.wire import Wire
+
+OnLoss = Literal["cancel", "signal"]
+
+
+class Lease(LeaseState):
+    """One timed hold of a lock: its name, fence, token, mode and holder, and the verbs.
+
+    As `leasehold.client.Lease`, with verbs that block. Threads cannot be cancelled, so a loss shows in
+    ``is_lost``, in `check`, and at the end of ``with``.
+    """
+
+    __slots__ = ("_turn",)
+
+    _engine: Engine[Lease]
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        # Renewing and releasing from two threads at once could reach the store in either order.
+        self._turn = threading.Lock()
+
+    def renew(self, ttl: float | None = None) -> None:
+        """Extend the lease to ``ttl`` seconds from now (default: the ttl it was acquired with).
+
+        Raises `LeaseLost` if it has ended, and `StoreUnavailable` if the store gave no answer; the lease
+        is then what it was before, until its deadline.
+        """
+        with self._turn:
+            run(self._engine.renew(self, ttl))
+
+    def release(self) -> None:
+        """Give the lock back. Doing it twice is harmless.
+
+        On return the lease has ended in the store and no renewal is under way. Raises `LeaseLost` if it
+        had ended before, so that somebody else may have held the lock meanwhile, and `StoreUnavailable`
+        if the store gave no answer: it then ends with its ttl at the latest.
+        """
+        with self._turn:
+            run(self._engine.release(self))
+
+    def abandon(self) -> None:
+        """Stop renewing and give nothing back: the lock stays held until the ttl ends."""
+        self._engine.abandon(self)
+
+    def lost(self, timeout: float | None = None) -> LossReason | None:
+        """Wait until the lease has ended, and say why; None if ``timeout`` seconds passed first."""
+        return run(self._engine.lost(self, timeout))
+
+
+class LockContext:
+    """What ``with locks.lock(...)`` runs in: a lease that is renewed while inside.
+
+    If the lease is lost, ``lease.is_lost`` says so at once, ``lease.check()`` raises, and `LeaseLost`
+    comes out at the end. An exception of the body's own is never hidden.
+    """
+
+    def __init__(self, acquire: Callable[[], Lease]) -> None:
+        self._acquire = acquire
+        self._lease: Lease | None = None
+
+    def __enter__(self) -> Lease:
+        self._lease = self._acquire()
+        return self._lease
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        lease = self._lease
+        assert lease is not None
+        try:
+            if not lease.is_abandoned:
+                lease.release()
+        except LeaseLost as lost:
+            if error is None:
+                raise
+            if not isinstance(error, LeaseLost):
+                error.add_note(f"Meanwhile {lost}.")
+        except StoreError as failure:
+            if error is None:
+                raise
+            error.add_note(f"The lock on {lease.name!r} could not be released: {failure}.")
+
+
+class Client:
+    """Locks on one store, for threads; any number of them may share it.
+
+    Use it as a context manager, or call `close` in the end. Every method has three outcomes: yes, no (a
+    value or `LockBusy`), and unknown (`StoreUnavailable`), which is never reported as no.
+    """
+
+    def __init__(
+        self, wire: Wire, *, holder: Holder | None, namespace: str, timeout: float, retry_interval: float
+    ) -> None:
+        self._store = ValkeyStore(wire, namespace=namespace)
+        self._engine: Engine[Lease] = Engine(
+            self._store,
+            ThreadClock(),
+            SystemRandom(),
+            Threads(),
+            make_lease=Lease,
+            holder=default_holder if holder is None else lambda: holder,
+            patience=timeout,
+            retry=Backoff(first=retry_interval / 5, cap=retry_interval),
+        )
+        tell_after_fork(self)
+
+    def __enter__(self) -> Self:
+        try:
+            run(self._engine.open())
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop renewing and disconnect. Leases that are still held end with their ttl."""
+        run(self._engine.close())
+        run(self._store.close())
+
+    def lock(
+        self,
+        name: str,
+        *,
+        ttl: float = 30,
+        wait: float | None = 5,
+        mode: Mode = "exclusive",
+        holder: Holder | None = None,
+        renew: bool = True,
+        max_hold: float | None = None,
+        floor: int | None = None,
+        on_loss: OnLoss = "cancel",
+    ) -> LockContext:
+        """Hold the lock inside ``with``; see `acquire` and `LockContext`.
+
+        ``on_loss`` is there for the sake of the same arguments: a thread is always signalled.
+        """
+        bounds.check_on_loss(on_loss)
+        return LockContext(
+            lambda: self.acquire(
+                name,
+                ttl=ttl,
+                wait=wait,
+                mode=mode,
+                holder=holder,
+                renew=renew,
+                max_hold=max_hold,
+                floor=floor,
+            )
+        )
+
+    def acquire(
+        self,
+        name: str,
+        *,
+        ttl: float = 30,
+        wait: float | None = 5,
+        mode: Mode = "exclusive",
+        holder: Holder | None = None,
+        renew: bool = False,
+        max_hold: float | None = None,
+        floor: int | None = None,
+    ) -> Lease:
+        """Get the lock, waiting up to ``wait`` seconds; see `leasehold.client.Client.acquire`."""
+        return run(
+            self._engine.acquire(
+                name,
+                ttl=ttl,
+                wait=wait,
+                mode=mode,
+                holder=holder,
+                renew=renew,
+                max_hold=max_hold,
+                floor=floor,
+            )
+        )
+
+    def try_acquire(
+        self,
+        name: str,
+        *,
+        ttl: float = 30,
+        mode: Mode = "exclusive",
+        holder: Holder | None = None,
+        renew: bool = False,
+        max_hold: float | None = None,
+        floor: int | None = None,
+    ) -> Lease | None:
+        """Get the lock if it is free now; None if somebody else holds it."""
+        try:
+            return self.acquire(
+                name, ttl=ttl, wait=0, mode=mode, holder=holder, renew=renew, max_hold=max_hold, floor=floor
+            )
+        except LockBusy:
+            return None
+
+    def take(
+        self,
+        name: str,
+        *,
+        ttl: float = 30,
+        mode: Mode = "exclusive",
+        holder: Holder | None = None,
+        renew: bool = False,
+        max_hold: float | None = None,
+        floor: int | None = None,
+        expect_fence: int | None = None,
+    ) -> Lease:
+        """Get the lock by force; see `leasehold.client.Client.take`."""
+        return run(
+            self._engine.take(
+                name,
+                ttl=ttl,
+                mode=mode,
+                holder=holder,
+                renew=renew,
+                max_hold=max_hold,
+                floor=floor,
+                expect_fence=expect_fence,
+            )
+        )
+
+    def inspect(self, name: str) -> LockInfo:
+        """Who holds the lock, as it was when the store answered."""
+        return run(self._engine.inspect(name))
+
+    def after_fork(self) -> None:
+        """In a child process: own nothing of what the parent holds."""
+        self._store.after_fork()
+        self._engine.after_fork()
+
+
+def connect(
+    url: str | None = None,
+    *,
+    holder: Holder | None = None,
+    namespace: str = "lock",
+    timeout: float = 2,
+    retry_interval: float = 0.05,
+    data_dir: Path | str | None = None,
+    tls: ssl.SSLContext | None = None,
+    client_name: str | None = None,
+    allow_eviction: bool = False,
+    max_connections: int | None = None,
+) -> Client:
+    """A blocking client for the store at ``url``, or for an embedded Valkey without one.
+
+    The arguments are those of `leasehold.connect`. Each thread that talks to the store has a socket to
+    itself; ``max_connections`` limits how many there are.
+    """
+    options = check_options(
+        url,
+        timeout=timeout,
+        data_dir=data_dir,
+        tls=tls,
+        client_name=client_name,
+        allow_eviction=allow_eviction,
+        max_connections=max_connections,
+    )
+    wire = Pool(options, clock=clock.now)
+    return Client(wire, holder=holder, namespace=namespace, timeout=timeout, retry_interval=retry_interval)

@@ -1,0 +1,331 @@
+"""The asynchronous client."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from leasehold.core import bounds
+from leasehold.core.backoff import Backoff
+from leasehold.core.engine import Engine
+from leasehold.core.lease import LeaseState
+from leasehold.errors import LeaseLost, LockBusy, StoreError
+from leasehold.runtime import clock
+from leasehold.runtime.forking import tell_after_fork
+from leasehold.runtime.randomness import SystemRandom
+from leasehold.runtime.tasks import TaskClock, Tasks
+from leasehold.valkey.connection import Connection
+from leasehold.valkey.options import check_options, default_holder
+from leasehold.valkey.store import ValkeyStore
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+    from types import TracebackType
+
+    from leasehold.core.answers import LockInfo, Mode
+    from leasehold.errors import Holder, LossReason
+    from leasehold.valkey.wire import Wire
+
+OnLoss = Literal["cancel", "signal"]
+
+
+class Lease(LeaseState):
+    """One timed hold of a lock: its name, fence, token, mode and holder, and the verbs.
+
+    ``fence`` grows with every grant of the lock: pass it on to the resource you write to, and have the
+    resource refuse a smaller one than it has seen. ``token`` is a secret: whoever knows it can renew and
+    release this lease.
+    """
+
+    __slots__ = ("scope",)
+
+    _engine: Engine[Lease]
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.scope: LockContext | None = None
+
+    async def renew(self, ttl: float | None = None) -> None:
+        """Extend the lease to ``ttl`` seconds from now (default: the ttl it was acquired with).
+
+        Raises `LeaseLost` if it has ended, and `StoreUnavailable` if the store gave no answer; the lease
+        is then what it was before, until its deadline.
+        """
+        await self._engine.renew(self, ttl)
+
+    async def release(self) -> None:
+        """Give the lock back. Doing it twice is harmless.
+
+        On return the lease has ended in the store and no renewal is under way. Raises `LeaseLost` if it
+        had ended before, so that somebody else may have held the lock meanwhile, and `StoreUnavailable`
+        if the store gave no answer: it then ends with its ttl at the latest.
+        """
+        await self._engine.release(self)
+
+    def abandon(self) -> None:
+        """Stop renewing and give nothing back: the lock stays held until the ttl ends."""
+        self._engine.abandon(self)
+
+    async def lost(self, timeout: float | None = None) -> LossReason | None:
+        """Wait until the lease has ended, and say why; None if ``timeout`` seconds passed first."""
+        return await self._engine.lost(self, timeout)
+
+    def on_end(self) -> None:
+        """Tell the body of ``async with``."""
+        if self.scope is not None:
+            self.scope.lease_ended()
+
+
+class LockContext:
+    """What ``async with locks.lock(...)`` runs in: a lease that is renewed while inside.
+
+    If the lease is lost, the body is cancelled (``on_loss="cancel"``) and `LeaseLost` comes out; with
+    ``on_loss="signal"`` the body runs on, may ask ``lease.is_lost``, and `LeaseLost` comes out at its end.
+    An exception of the body's own is never hidden.
+    """
+
+    def __init__(
+        self, engine: Engine[Lease], acquire: Callable[[], Coroutine[Any, Any, Lease]], on_loss: OnLoss
+    ) -> None:
+        self._engine = engine
+        self._acquire = acquire
+        self._on_loss = on_loss
+        self._lease: Lease | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling_before = 0
+        self._has_cancelled = False
+
+    async def __aenter__(self) -> Lease:
+        lease = await self._acquire()
+        self._task = asyncio.current_task()
+        if self._task is not None:
+            self._cancelling_before = self._task.cancelling()
+        lease.scope = self
+        self._engine.watch(lease)
+        self._lease = lease
+        return lease
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        lease = self._lease
+        assert lease is not None
+        lease.scope = None  # from here on nobody cancels us any more
+        was_our_cancel = self._take_back_cancel() and isinstance(error, asyncio.CancelledError)
+        try:
+            if not lease.is_abandoned:
+                await lease.release()
+        except LeaseLost as lost:
+            if error is None or was_our_cancel:
+                raise lost from error
+            if not isinstance(error, LeaseLost):
+                error.add_note(f"Meanwhile {lost}.")
+        except StoreError as failure:
+            if error is None:
+                raise
+            error.add_note(f"The lock on {lease.name!r} could not be released: {failure}.")
+
+    def lease_ended(self) -> None:
+        """Stop the body, unless it is the body itself that found out."""
+        if self._on_loss == "cancel" and self._task is not None and asyncio.current_task() is not self._task:
+            self._has_cancelled = True
+            self._task.cancel()
+
+    def _take_back_cancel(self) -> bool:
+        """Whether we, and nobody else, cancelled the body. The way `asyncio.timeout` does it."""
+        if not self._has_cancelled or self._task is None:
+            return False
+        return self._task.uncancel() <= self._cancelling_before
+
+
+class Client:
+    """Locks on one store, for asyncio.
+
+    Use it as a context manager, or call `close` in the end. It belongs to the event loop that uses it
+    first. Every method has three outcomes: yes, no (a value or `LockBusy`), and unknown
+    (`StoreUnavailable`), which is never reported as no.
+    """
+
+    def __init__(
+        self, wire: Wire, *, holder: Holder | None, namespace: str, timeout: float, retry_interval: float
+    ) -> None:
+        self._concurrency = Tasks()
+        self._store = ValkeyStore(wire, namespace=namespace)
+        self._engine: Engine[Lease] = Engine(
+            self._store,
+            TaskClock(),
+            SystemRandom(),
+            self._concurrency,
+            make_lease=Lease,
+            holder=default_holder if holder is None else lambda: holder,
+            patience=timeout,
+            retry=Backoff(first=retry_interval / 5, cap=retry_interval),
+        )
+        tell_after_fork(self)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._engine.open()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop renewing and disconnect. Leases that are still held end with their ttl."""
+        await self._engine.close()
+        await self._concurrency.close()
+        await self._store.close()
+
+    def lock(
+        self,
+        name: str,
+        *,
+        ttl: float = 30,
+        wait: float | None = 5,
+        mode: Mode = "exclusive",
+        holder: Holder | None = None,
+        renew: bool = True,
+        max_hold: float | None = None,
+        floor: int | None = None,
+        on_loss: OnLoss = "cancel",
+    ) -> LockContext:
+        """Hold the lock inside ``async with``; see `acquire` and `LockContext`."""
+        bounds.check_on_loss(on_loss)
+        return LockContext(
+            self._engine,
+            lambda: self._engine.acquire(
+                name,
+                ttl=ttl,
+                wait=wait,
+                mode=mode,
+                holder=holder,
+                renew=renew,
+                max_hold=max_hold,
+                floor=floor,
+            ),
+            on_loss,
+        )
+
+    async def acquire(
+        self,
+        name: str,
+        *,
+        ttl: float = 30,
+        wait: float | None = 5,
+        mode: Mode = "exclusive",
+        holder: Holder | None = None,
+        renew: bool = False,
+        max_hold: float | None = None,
+        floor: int | None = None,
+    ) -> Lease:
+        """Get the lock, waiting up to ``wait`` seconds (0: ask once, None: no limit).
+
+        Raises `LockBusy` (``wait=0``) or `AcquireTimeout` if somebody else holds it, `StoreUnavailable`
+        if the store gives no answer, `StoreRefused` if it says no. ``ttl`` counts in seconds from before
+        the request was sent. ``renew`` keeps the lease alive until it is released, at most for
+        ``max_hold`` seconds. The fence will be at least ``floor``. ``holder`` is shown to others.
+        """
+        return await self._engine.acquire(
+            name, ttl=ttl, wait=wait, mode=mode, holder=holder, renew=renew, max_hold=max_hold, floor=floor
+        )
+
+    async def try_acquire(
+        self,
+        name: str,
+        *,
+        ttl: float = 30,
+        mode: Mode = "exclusive",
+        holder: Holder | None = None,
+        renew: bool = False,
+        max_hold: float | None = None,
+        floor: int | None = None,
+    ) -> Lease | None:
+        """Get the lock if it is free now; None if somebody else holds it."""
+        try:
+            return await self._engine.acquire(
+                name, ttl=ttl, wait=0, mode=mode, holder=holder, renew=renew, max_hold=max_hold, floor=floor
+            )
+        except LockBusy:
+            return None
+
+    async def take(
+        self,
+        name: str,
+        *,
+        ttl: float = 30,
+        mode: Mode = "exclusive",
+        holder: Holder | None = None,
+        renew: bool = False,
+        max_hold: float | None = None,
+        floor: int | None = None,
+        expect_fence: int | None = None,
+    ) -> Lease:
+        """Get the lock by force: whoever holds it loses it in this moment.
+
+        With ``expect_fence`` only from the holder of that fence; `LockBusy` if somebody else has it by
+        now. The new fence is larger than that of every lease before, so a resource that compares fences
+        refuses the old holder from its first write under the new one.
+        """
+        return await self._engine.take(
+            name,
+            ttl=ttl,
+            mode=mode,
+            holder=holder,
+            renew=renew,
+            max_hold=max_hold,
+            floor=floor,
+            expect_fence=expect_fence,
+        )
+
+    async def inspect(self, name: str) -> LockInfo:
+        """Who holds the lock, as it was when the store answered."""
+        return await self._engine.inspect(name)
+
+    def after_fork(self) -> None:
+        """In a child process: own nothing of what the parent holds."""
+        self._concurrency = Tasks()
+        self._store.after_fork()
+        self._engine.concurrency = self._concurrency
+        self._engine.after_fork()
+
+
+def connect(
+    url: str | None = None,
+    *,
+    holder: Holder | None = None,
+    namespace: str = "lock",
+    timeout: float = 2,
+    retry_interval: float = 0.05,
+    data_dir: Path | str | None = None,
+    tls: ssl.SSLContext | None = None,
+    client_name: str | None = None,
+    allow_eviction: bool = False,
+    max_connections: int | None = None,
+) -> Client:
+    """A client for the store at ``url``, or for an embedded Valkey without one.
+
+    ``redis://``, ``valkey://``, ``rediss://`` and ``valkeys://`` (TLS), ``unix://``. Nothing is sent
+    before the first use; ``async with`` makes sure that the store can be reached. ``timeout`` is for each
+    answer, ``retry_interval`` the longest pause while waiting for a lock. ``data_dir`` is where the
+    embedded server keeps its data. A server that evicts keys is refused unless ``allow_eviction``.
+    ``max_connections`` limits the sockets of the blocking client; this one always uses one.
+    """
+    options = check_options(
+        url,
+        timeout=timeout,
+        data_dir=data_dir,
+        tls=tls,
+        client_name=client_name,
+        allow_eviction=allow_eviction,
+        max_connections=max_connections,
+    )
+    wire = Connection(options, clock=clock.now, fraction=SystemRandom().fraction)
+    return Client(wire, holder=holder, namespace=namespace, timeout=timeout, retry_interval=retry_interval)

@@ -1,0 +1,109 @@
+"""What a caller may ask for. Everything is checked here, before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, cast
+
+from leasehold.errors import Holder, InvalidRequest
+
+MAX_NAME_BYTES = 512
+MIN_TTL = 0.01
+MAX_TTL = 24 * 3600.0
+MAX_HOLDER_BYTES = 2048
+# Lua counts in doubles: beyond this, fences would lose their last digit.
+MAX_FENCE = 2**53 - 1
+
+
+def check_name(name: str) -> str:
+    """``name`` itself if it can name a lock."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
+        raise InvalidRequest(f"a lock's name must be text, not {type(name).__name__}")
+    if not name:
+        raise InvalidRequest("a lock's name must not be empty")
+    if "\0" in name:
+        raise InvalidRequest("a lock's name must not contain NUL")
+    # A character takes at most four bytes, so short names need not be encoded to be counted.
+    if len(name) * 4 > MAX_NAME_BYTES or not name.isascii():
+        try:
+            size = len(name.encode())
+        except UnicodeEncodeError as error:
+            raise InvalidRequest("a lock's name must be valid Unicode, without lone surrogates") from error
+        if size > MAX_NAME_BYTES:
+            raise InvalidRequest(
+                f"a lock's name may take {MAX_NAME_BYTES} bytes in UTF-8, this one takes {size}"
+            )
+    return name
+
+
+def check_ttl(ttl: float) -> float:
+    """``ttl`` in seconds if a lease may last that long."""
+    if not _is_number(ttl) or not MIN_TTL <= ttl <= MAX_TTL:
+        raise InvalidRequest(
+            f"ttl must be a number of seconds from {MIN_TTL:g} to {MAX_TTL:g} (24 hours), not {ttl!r}"
+        )
+    return ttl
+
+
+def check_wait(wait: float | None) -> float | None:
+    """``wait`` in seconds, or None for no limit."""
+    if wait is not None and not (_is_number(wait) and 0 <= wait < math.inf):
+        raise InvalidRequest(
+            f"wait must be a number of seconds from 0 (ask once), or None (no limit), not {wait!r}"
+        )
+    return wait
+
+
+def check_max_hold(max_hold: float | None) -> float | None:
+    """``max_hold`` in seconds, or None for no limit."""
+    if max_hold is not None and not (_is_number(max_hold) and 0 < max_hold < math.inf):
+        raise InvalidRequest(f"max_hold must be a number of seconds above 0, or None, not {max_hold!r}")
+    return max_hold
+
+
+def check_floor(floor: int | None) -> int:
+    """``floor`` as the least fence that is acceptable."""
+    if floor is None:
+        return 0
+    if isinstance(floor, bool) or not isinstance(floor, int) or not 0 <= floor <= MAX_FENCE:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidRequest(f"floor must be a whole number from 0 to 2**53 - 1, or None, not {floor!r}")
+    return floor
+
+
+def check_mode(mode: str) -> None:
+    """Refuse a mode that does not exist."""
+    if mode != "exclusive":
+        raise InvalidRequest(f"mode must be 'exclusive', not {mode!r}")
+
+
+def check_on_loss(on_loss: str) -> None:
+    """Refuse an unknown way of telling the holder."""
+    if on_loss not in {"cancel", "signal"}:
+        raise InvalidRequest(f"on_loss must be 'cancel' or 'signal', not {on_loss!r}")
+
+
+def encode_holder(holder: Holder) -> str:
+    """``holder`` as the JSON that the record keeps."""
+    if isinstance(holder, dict):
+        for key, value in cast("dict[Any, Any]", holder).items():
+            if not isinstance(key, str) or not (value is None or isinstance(value, str | int | float | bool)):
+                raise InvalidRequest(
+                    f"a holder must be flat: text, numbers, booleans or None, not {key!r}: {type(value).__name__}"
+                )
+    elif not isinstance(holder, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidRequest(f"a holder must be text or a flat object, not {type(holder).__name__}")
+    try:
+        encoded = json.dumps(holder, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    except ValueError as error:
+        raise InvalidRequest("a holder must be valid JSON: no NaN, no infinity") from error
+    if len(encoded) > MAX_HOLDER_BYTES:
+        raise InvalidRequest(
+            f"a holder may take {MAX_HOLDER_BYTES} bytes as JSON, this one takes {len(encoded)}"
+        )
+    return encoded
+
+
+def _is_number(value: object) -> bool:
+    """Whether ``value`` is a number that can be compared; booleans are not durations."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)

@@ -1,0 +1,125 @@
+"""Keeping leases alive, and calling them lost in time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leasehold.core.agenda import Agenda
+from leasehold.core.answers import Done, Ended, Renewal
+from leasehold.core.bounds import MIN_TTL
+from leasehold.core.validity import trusted_for, ttl_for
+
+if TYPE_CHECKING:
+    from leasehold.core.answers import RenewAnswer
+    from leasehold.core.lease import LeaseState
+    from leasehold.core.ports import Clock, Concurrency, Random, Signal, Store
+
+# Renewals due within this many seconds of each other travel together.
+_SLACK = 0.02
+# So many renewals go out in one piece; more would keep other commands of the connection waiting.
+_BATCH = 512
+# Pauses between renewals that got no answer, as parts of the ttl: often enough to get several tries
+# in before the deadline, rarely enough not to bury a store that is struggling.
+_RETRY_PART = 1 / 12
+_RETRY_AT_MOST = 1.0
+
+
+class Keeper:
+    """Renews every lease it watches at a third of its ttl, and tells each one once when it is lost.
+
+    One coroutine serves all leases of a client, however many there are. A lease is *held* until its
+    deadline, *unsure* after a renewal without an answer (it is tried again until the deadline), and
+    *lost* when the store says so or the deadline has passed.
+    """
+
+    def __init__(self, store: Store, clock: Clock, random: Random, concurrency: Concurrency) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._concurrency = concurrency
+        self._agenda: Agenda[LeaseState] = Agenda(
+            clock,
+            concurrency.signal(),
+            is_live=lambda when, lease: lease.is_watched and lease.look_at == when,
+            slack=_SLACK,
+        )
+
+    def watch(self, lease: LeaseState) -> None:
+        """Look after ``lease`` from now on: renew it if it wants that, and say when it is lost."""
+        lease.is_watched = True
+        spent = trusted_for(lease.ttl) - lease.ttl / 3
+        self._look_at(lease.valid_until - spent if lease.renews else lease.valid_until, lease)
+
+    async def forget(self, lease: LeaseState) -> None:
+        """Neither renew ``lease`` nor call it lost any more. On return no renewal is under way."""
+        lease.is_watched = False
+        renewal = lease.renewal
+        if renewal is not None:
+            await renewal.wait()
+
+    def stop(self) -> None:
+        """End `run` soon."""
+        self._agenda.stop()
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        while due := await self._agenda.due():
+            now = self._clock.now()
+            to_renew = [lease for lease in due if self._wants_renewal(lease, now)]
+            for start in range(0, len(to_renew), _BATCH):
+                self._concurrency.spawn(
+                    self._renew(to_renew[start : start + _BATCH], self._concurrency.signal())
+                )
+
+    def _look_at(self, when: float, lease: LeaseState) -> None:
+        lease.look_at = when
+        self._agenda.put(when, lease)
+
+    def _wants_renewal(self, lease: LeaseState, now: float) -> bool:
+        """Whether to renew ``lease`` now. In any case it is either lost or looked at at its deadline."""
+        if now >= lease.valid_until:
+            lease.end(lease.loss() or "expired")
+            return False
+        # Also while a renewal is under way: a store that answers nothing must not keep the holder from
+        # hearing that its lease has run out.
+        self._look_at(lease.valid_until, lease)
+        return lease.renews and lease.renewal is None and lease.valid_until != lease.hold_until
+
+    async def _renew(self, batch: list[LeaseState], ended: Signal) -> None:
+        for lease in batch:
+            lease.renewal = ended
+        sent_at = self._clock.now()
+        renewals = [renewal_of(lease, sent_at) for lease in batch]
+        try:
+            answers = await self._store.renew(renewals)
+            for lease, renewal, answer in zip(batch, renewals, answers, strict=True):
+                lease.renewal = None
+                if lease.is_watched:
+                    self._note(lease, answer, sent_at + trusted_for(renewal.ttl))
+        finally:
+            for lease in batch:
+                lease.renewal = None
+            ended.set()
+
+    def _note(self, lease: LeaseState, answer: RenewAnswer, valid_until: float) -> None:
+        now = self._clock.now()
+        if isinstance(answer, Ended):
+            lease.end(answer.value)
+        elif now >= lease.valid_until:
+            # The answer came too late: the lease has been lost meanwhile, and lost is for good.
+            lease.end(lease.loss() or "expired")
+        elif isinstance(answer, Done):
+            lease.extend(valid_until)
+            self.watch(lease)
+        else:
+            lease.failures += 1
+            pause = min(lease.ttl * _RETRY_PART, _RETRY_AT_MOST) * (0.5 + 0.5 * self._random.fraction())
+            self._look_at(min(now + pause, lease.valid_until), lease)
+
+
+def renewal_of(lease: LeaseState, now: float, ttl: float | None = None) -> Renewal:
+    """What to ask the store for, so that the lease does not outlive its max_hold there either."""
+    ttl = ttl or lease.ttl
+    if lease.hold_until is not None:
+        ttl = min(ttl, max(ttl_for(lease.hold_until - now), MIN_TTL))
+    return Renewal(lease.name, lease.token, lease.fence, ttl)

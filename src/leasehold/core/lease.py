@@ -1,0 +1,130 @@
+"""What a holder knows about its own lease."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leasehold.errors import Holder, LeaseLost, LossReason
+
+if TYPE_CHECKING:
+    from leasehold.core.answers import Mode
+    from leasehold.core.engine import Engine
+    from leasehold.core.ports import Signal
+
+
+class LeaseState:
+    """One timed hold of a lock, judged on the holder's own clock.
+
+    `LeaseState` is a fact sheet that the core reads and writes; the public leases are subclasses that add
+    the verbs. It is true that the lease is held until ``valid_until`` unless ``ended`` says otherwise:
+    the deadline was counted from before the request was sent, less drift, so the store cannot have given
+    the lock to anybody else before it.
+    """
+
+    __slots__ = (
+        "_engine",
+        "ended",
+        "failures",
+        "fence",
+        "generation",
+        "hold_until",
+        "holder",
+        "is_abandoned",
+        "is_watched",
+        "look_at",
+        "lost_signal",
+        "mode",
+        "name",
+        "renewal",
+        "renews",
+        "token",
+        "ttl",
+        "valid_until",
+    )
+
+    def __init__(
+        self,
+        engine: Engine[Any],
+        name: str,
+        token: str,
+        fence: int,
+        mode: Mode,
+        holder: Holder,
+        ttl: float,
+        valid_until: float,
+        generation: int,
+    ) -> None:
+        self._engine = engine
+        self.name = name
+        self.token = token
+        self.fence = fence
+        self.mode: Mode = mode
+        self.holder = holder
+        self.ttl = ttl
+        self.valid_until = valid_until
+        self.hold_until: float | None = None
+        self.generation = generation
+        self.ended: LossReason | None = None
+        self.renews = False
+        self.is_watched = False
+        self.is_abandoned = False
+        self.failures = 0
+        self.renewal: Signal | None = None
+        self.lost_signal: Signal | None = None
+        self.look_at = 0.0
+
+    def __repr__(self) -> str:
+        state = self.loss() or f"{self.remaining():.1f} s left"
+        return f"<{type(self).__name__} {self.name!r} fence={self.fence} {state}>"
+
+    def loss(self) -> LossReason | None:
+        """Why the lease is no longer held, or None while it is."""
+        if self.ended is not None:
+            return self.ended
+        if self.generation != self._engine.generation:
+            return "released"  # a forked child owns nothing; the lease stays with its parent
+        if self._engine.clock.now() >= self.valid_until:
+            return "max_hold" if self.valid_until == self.hold_until else "expired"
+        return None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the lease has ended, for whatever reason. Right even if nobody could tell us yet."""
+        return self.loss() is not None
+
+    def remaining(self) -> float:
+        """Seconds for which the lease can still be relied on; 0.0 once it is lost."""
+        return 0.0 if self.is_lost else max(0.0, self.valid_until - self._engine.clock.now())
+
+    def check(self) -> None:
+        """Return if the lease is held at this moment, raise `LeaseLost` with the reason if not.
+
+        What it does not promise is anything about the next moment: only a resource that compares
+        fences can refuse a holder who was paused right after checking.
+        """
+        reason = self.loss()
+        if reason is not None:
+            raise LeaseLost(self.name, reason)
+
+    def end(self, reason: LossReason) -> None:
+        """Note the end of the lease, once, and tell whoever waits for it."""
+        if self.ended is None:
+            self.ended = reason
+            self.is_watched = False
+            if self.lost_signal is not None:
+                self.lost_signal.set()
+            self.on_end()
+
+    def on_end(self) -> None:
+        """For subclasses: the lease has ended just now."""
+
+    def extend(self, valid_until: float) -> None:
+        """Trust the lease until ``valid_until``, or until its max_hold if that comes first."""
+        hold_until = self.hold_until
+        self.valid_until = valid_until if hold_until is None else min(valid_until, hold_until)
+        self.failures = 0
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether the last renewal got no answer: still held, but not confirmed as it should be."""
+        return self.failures > 0 and not self.is_lost

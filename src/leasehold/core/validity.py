@@ -1,0 +1,18 @@
+"""How long a lease may be trusted, judged by the holder alone."""
+
+from __future__ import annotations
+
+# Two clocks that are to agree on an interval may differ by this much: one percent of it, as Redlock
+# allows, and two milliseconds for the resolution of the server's expiry.
+_DRIFT_PER_SECOND = 0.01
+_DRIFT_ALWAYS = 0.002
+
+
+def trusted_for(ttl: float) -> float:
+    """The part of a ``ttl`` that a holder may rely on, whichever clock runs faster."""
+    return ttl - ttl * _DRIFT_PER_SECOND - _DRIFT_ALWAYS
+
+
+def ttl_for(trusted: float) -> float:
+    """The ttl to ask for so that ``trusted`` seconds of it can be relied on."""
+    return (trusted + _DRIFT_ALWAYS) / (1 - _DRIFT_PER_SECOND)

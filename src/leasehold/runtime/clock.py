@@ -1,0 +1,26 @@
+"""A clock that never steps and that runs while the machine sleeps.
+
+`time.monotonic` stands still during suspend on Linux and macOS; a holder who slept would wake up believing
+in a lease that ended hours ago.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _best_clock() -> Callable[[], float]:
+    if sys.platform == "linux":
+        return lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
+    if sys.platform == "darwin":
+        return lambda: time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+    return time.monotonic
+
+
+now: Callable[[], float] = _best_clock()
+"""Seconds since some fixed moment, suspended time included."""

@@ -1,0 +1,68 @@
+"""The world of asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from leasehold.runtime import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+
+class TaskClock:
+    """Implements `leasehold.core.ports.Clock`."""
+
+    now = staticmethod(clock.now)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let other tasks run for ``seconds``."""
+        await asyncio.sleep(seconds)
+
+
+class TaskSignal:
+    """Implements `leasehold.core.ports.Signal`."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.set = self._event.set
+        self.clear = self._event.clear
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Return True once the flag is set, False when ``timeout`` seconds have passed first."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class Tasks:
+    """Implements `leasehold.core.ports.Concurrency`: each piece of work is a task."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def signal(self) -> TaskSignal:
+        """A new flag."""
+        return TaskSignal()
+
+    def background(self, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run ``loop()`` as a task."""
+        self.spawn(loop())
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` as a task; asyncio itself only keeps weak references to tasks."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Cancel what still runs and wait for its end."""
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)

@@ -1,0 +1,114 @@
+"""One blocking connection: a plain socket with the same codec."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import hiredis
+
+from leasehold.valkey import faults, handshake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from leasehold.valkey.endpoint import Endpoint
+    from leasehold.valkey.handshake import ServerFacts
+    from leasehold.valkey.wire import Reply, Word
+
+_NOTHING = object()
+
+
+class BlockingLink:
+    """A socket that one thread uses at a time, from its handshake until it breaks."""
+
+    def __init__(self, endpoint: Endpoint, *, timeout: float, clock: Callable[[], float]) -> None:
+        self._name = str(endpoint)
+        self._timeout = timeout
+        self._clock = clock
+        self._reader = hiredis.Reader(notEnoughData=_NOTHING)
+        self._server_epoch = 0.0
+        self.floor: int | None = None
+        self.is_broken = False
+        try:
+            self._socket = _connect(endpoint, timeout)
+        except OSError as error:
+            raise faults.no_connection(endpoint, error) from error
+
+    def greet(self, endpoint: Endpoint, client_name: str, *, allow_eviction: bool) -> ServerFacts:
+        """Introduce ourselves and learn what the server is."""
+        replies = self.exchange(handshake.greeting(endpoint, client_name))
+        facts = handshake.read_answers(replies, allow_eviction=allow_eviction)
+        self.floor = facts.time_us
+        self._server_epoch = facts.time_us / 1e6 - self._clock()
+        return facts
+
+    def now_ms(self) -> int | str:
+        """About what the server's clock shows now."""
+        return int((self._server_epoch + self._clock()) * 1000)
+
+    def exchange(self, commands: Sequence[Sequence[Word]]) -> list[Reply]:
+        """Send ``commands`` in one piece and read their replies.
+
+        Whatever interrupts it breaks the connection: half a conversation cannot be continued, or every
+        later reply would answer the wrong question.
+        """
+        try:
+            self._socket.settimeout(self._timeout)
+            self._socket.sendall(b"".join([hiredis.pack_command(words) for words in commands]))  # type: ignore[arg-type]
+            deadline = time.monotonic() + self._timeout
+            return [self._read_reply(deadline) for _ in commands]
+        except (OSError, EOFError) as error:  # a TimeoutError is an OSError
+            self.close()
+            if isinstance(error, TimeoutError):
+                raise faults.silent(
+                    f"no answer from {self._name} within {self._timeout:g} s", error
+                ) from error
+            raise faults.silent(f"the connection to {self._name} was lost", error) from error
+        except hiredis.ProtocolError as error:
+            self.close()
+            raise faults.not_redis(self._name, error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the socket. Nothing is said on it, so a forked child may do this too."""
+        self.is_broken = True
+        self._socket.close()
+
+    def _read_reply(self, deadline: float) -> Reply:
+        while True:
+            reply = self._reader.gets()
+            if reply is _NOTHING:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError
+                self._socket.settimeout(left)
+                data = self._socket.recv(65536)
+                if not data:
+                    raise EOFError("closed by the server")
+                self._reader.feed(data)
+            elif type(reply) is not hiredis.PushNotification:
+                return reply
+
+
+def _connect(endpoint: Endpoint, timeout: float) -> socket.socket:
+    if endpoint.path:
+        plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            plain.settimeout(timeout)
+            plain.connect(endpoint.path)
+        except BaseException:
+            plain.close()
+            raise
+        return plain
+    plain = socket.create_connection((endpoint.host, endpoint.port), timeout=timeout)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return endpoint.tls.wrap_socket(plain, server_hostname=endpoint.host) if endpoint.tls else plain
+    except BaseException:
+        plain.close()
+        raise

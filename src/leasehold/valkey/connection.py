@@ -1,0 +1,156 @@
+"""The asyncio wire: one link at a time, and a new one when it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import hiredis
+
+from leasehold.core.backoff import Backoff
+from leasehold.errors import StoreError, StoreUnavailable
+from leasehold.valkey import faults, handshake
+from leasehold.valkey.link import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.valkey.endpoint import Endpoint
+    from leasehold.valkey.handshake import ServerFacts
+    from leasehold.valkey.options import Options
+    from leasehold.valkey.wire import Reply
+
+_RECONNECT = Backoff(first=0.02, cap=0.5)
+
+
+class Connection:
+    """Implements `leasehold.valkey.wire.Wire` with one multiplexed connection.
+
+    It is opened at the first call, and opened again, after pauses that grow, whenever it breaks. Callers
+    wait for it as long as for a reply and no longer.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        clock: Callable[[], float],
+        fraction: Callable[[], float],
+        on_push: Callable[[Reply], None] = lambda _push: None,
+    ) -> None:
+        self.session: Link | None = None
+        self.facts: ServerFacts | None = None
+        self._options = options
+        self._clock = clock
+        self._fraction = fraction
+        self._on_push = on_push
+        self._connecting: asyncio.Task[Link] | None = None
+        self._last_failure: BaseException | None = None
+        self._is_closed = False
+
+    async def open_session(self) -> Link:
+        """The link, as soon as there is one."""
+        if self._is_closed:
+            raise StoreUnavailable("this client is closed")
+        if self.session is not None:
+            return self.session
+        # Not cancelled with the caller: the others who wait need it too.
+        done, _ = await asyncio.wait({self._start_connecting()}, timeout=self._options.connect_timeout)
+        if not done:
+            raise faults.silent(
+                f"no connection within {self._options.connect_timeout:g} s", self._last_failure
+            )
+        (task,) = done
+        if task.cancelled():
+            raise StoreUnavailable("this client is closed")
+        if error := task.exception():
+            raise faults.copy_of(error) if isinstance(error, StoreError) else error
+        return task.result()
+
+    async def close(self) -> None:
+        """End the connection."""
+        self._is_closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait({self._connecting})
+        if self.session is not None:
+            self.session.close("this client is closed")
+
+    def after_fork(self) -> None:
+        """In a child process: let go of the parent's connection without a word on it."""
+        if self.session is not None:
+            self.session.let_go()
+        self.session = None
+        self._connecting = None
+
+    def _start_connecting(self) -> asyncio.Task[Link]:
+        if self._connecting is None:
+            self._connecting = asyncio.get_running_loop().create_task(
+                self._connect(), name="leasehold-connect"
+            )
+            self._connecting.add_done_callback(self._connecting_ended)
+        return self._connecting
+
+    def _connecting_ended(self, task: asyncio.Task[Link]) -> None:
+        if self._connecting is task:
+            self._connecting = None
+        if not task.cancelled():
+            task.exception()  # looked at, so that asyncio does not report it: whoever waited was told
+
+    async def _connect(self) -> Link:
+        """Try until it works, or until the server refuses us."""
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                async with asyncio.timeout(self._options.connect_timeout):
+                    self.session = await self._open(await self._locate())
+                    return self.session
+            except (OSError, StoreUnavailable) as error:  # a TimeoutError is an OSError
+                self._last_failure = error
+            await asyncio.sleep(_RECONNECT.pause(tries, self._fraction()))
+
+    async def _locate(self) -> Endpoint:
+        if self._options.server is not None:
+            return self._options.server
+        return await asyncio.to_thread(self._options.locate)  # starts the embedded server if need be
+
+    async def _open(self, endpoint: Endpoint) -> Link:
+        loop = asyncio.get_running_loop()
+
+        def make() -> Link:
+            return Link(
+                str(endpoint),
+                timeout=self._options.timeout,
+                clock=self._clock,
+                on_push=self._on_push,
+                on_lost=self._link_lost,
+            )
+
+        if endpoint.path:
+            made = loop.create_unix_connection(make, endpoint.path)
+        else:
+            made = loop.create_connection(make, endpoint.host, endpoint.port, ssl=endpoint.tls)
+        try:
+            _, link = await made
+        except OSError as error:
+            raise faults.no_connection(endpoint, error) from error
+        try:
+            replies = await link.call_many(handshake.greeting(endpoint, self._options.client_name))
+            facts = handshake.read_answers(replies, allow_eviction=self._options.allow_eviction)
+        except BaseException as error:
+            link.close("the handshake failed")
+            if isinstance(error.__cause__, hiredis.ProtocolError):
+                raise faults.not_redis(str(endpoint), error.__cause__) from error.__cause__
+            raise
+        link.began(facts)
+        if self.facts is None:
+            handshake.warn_about(facts, endpoint)
+        self.facts = facts
+        return link
+
+    def _link_lost(self, link: Link) -> None:
+        if self.session is link:
+            self.session = None
+            if not self._is_closed:
+                self._start_connecting()

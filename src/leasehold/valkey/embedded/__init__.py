@@ -1,0 +1,10 @@
+"""The embedded default: a real Valkey on a unix socket, shared by all processes of one user.
+
+``ensure_running`` starts it when needed. Nobody stops it: a detached keeper ends it two seconds after the
+last client connection closes, however that client ended, and the next start finds the data again.
+"""
+
+from leasehold.valkey.embedded.paths import default_data_dir
+from leasehold.valkey.embedded.starting import ensure_running
+
+__all__ = ["default_data_dir", "ensure_running"]

@@ -1,0 +1,93 @@
+"""Where a server is and how to get in: what a store URL says."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from leasehold.errors import InvalidRequest
+
+_SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
+_TLS_SCHEMES = {"rediss", "valkeys"}
+_LATER = ("redis+sentinel", "redis+cluster", "redlock")
+_OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One server. Its password never shows in a repr, a log or an error."""
+
+    host: str = "localhost"
+    port: int = 6379
+    path: str | None = None
+    db: int = 0
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return f"unix://{self.path}" if self.path else f"{self.host}:{self.port}"
+
+
+def parse(url: str, *, tls: ssl.SSLContext | None = None) -> Endpoint:
+    """The endpoint that ``url`` names; `InvalidRequest` says what is wrong with it."""
+    parts = urlsplit(url)
+    if parts.scheme in _LATER:
+        raise InvalidRequest(
+            f"{parts.scheme}:// is not supported yet; these work: {_working()}, or no URL for an embedded server"
+        )
+    if parts.scheme not in _SCHEMES:
+        raise InvalidRequest(f"a store URL begins with one of {_working()}, not {parts.scheme or 'nothing'}")
+    options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    if unknown := options.keys() - _OPTIONS:
+        raise InvalidRequest(
+            f"unknown option {sorted(unknown)[0]!r} in the store URL; known: {', '.join(sorted(_OPTIONS))}"
+        )
+    if parts.scheme == "unix":
+        if not parts.path:
+            raise InvalidRequest("a unix:// URL needs the path of a socket, as in unix:///run/valkey.sock")
+        path, db = unquote(parts.path), options.get("db", "0")
+    else:
+        path, db = None, options.get("db") or parts.path.strip("/") or "0"
+    try:
+        port = parts.port or 6379
+    except ValueError as error:
+        raise InvalidRequest("the port in the store URL must be a number from 1 to 65535") from error
+    if not db.isdecimal():
+        raise InvalidRequest(f"the database in the store URL must be a number, not {db!r}")
+    if parts.scheme in _TLS_SCHEMES:
+        tls = tls or _tls_from(options)
+    elif tls is not None or any(option.startswith("ssl_") for option in options):
+        raise InvalidRequest(
+            f"{parts.scheme}:// is not encrypted; use rediss:// or valkeys:// with TLS options"
+        )
+    return Endpoint(
+        host=parts.hostname or "localhost",
+        port=port,
+        path=path,
+        db=int(db),
+        username=unquote(parts.username) if parts.username else None,
+        password=unquote(parts.password) if parts.password else None,
+        tls=tls,
+    )
+
+
+def _tls_from(options: dict[str, str]) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
+        if certificate := options.get("ssl_certfile"):
+            context.load_cert_chain(certificate, options.get("ssl_keyfile"))
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidRequest(f"the TLS files in the store URL cannot be used: {error}") from error
+    required = options.get("ssl_cert_reqs", "required")
+    if required == "none":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif required != "required":
+        raise InvalidRequest(f"ssl_cert_reqs must be 'required' or 'none', not {required!r}")
+    return context
+
+
+def _working() -> str:
+    return ", ".join(f"{scheme}://" for scheme in _SCHEMES)

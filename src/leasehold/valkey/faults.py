@@ -1,0 +1,64 @@
+"""From what a server or driver says to the errors of Leasehold, in one place."""
+
+from __future__ import annotations
+
+import ssl
+
+from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
+
+# Answers of a server that cannot do anything at the moment: nothing was changed, and asking again later
+# may well succeed, so they are treated like silence.
+_PASSING = {"LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN"}
+
+_ADVICE = {
+    "OOM": "the server is out of memory (maxmemory), so it grants no locks; give it more memory",
+    "READONLY": "this server is a read-only replica; connect to its primary",
+    "NOAUTH": "the server wants a password; put it into the URL: redis://user:password@host",
+    "WRONGPASS": "the server does not accept this user name and password",
+    "NOPERM": "this user may not run the commands that locks need; see docs/operations.md",
+    "WRONGTYPE": "a key of this lock holds something else; choose another namespace",
+    "MISCONF": "the server refuses writes because it cannot save to disk",
+    "NOREPLICAS": "the server refuses writes because it has too few replicas",
+    "LEASEHOLD-VERSION": "this lock was written by another version of Leasehold, which this one cannot read",
+    "DENIED": "the server runs in protected mode and refuses this connection",
+}
+
+
+def from_reply(message: str, cause: BaseException) -> StoreError:
+    """The error for an error reply of the server."""
+    code = message.partition(" ")[0]
+    if code == "ERR" and "invalid password" in message:
+        code = "WRONGPASS"  # what Redis 6 answers to AUTH with one argument
+    if "LEASEHOLD-VERSION" in message:
+        code = "LEASEHOLD-VERSION"  # servers wrap what a script raises, each in its own way
+    advice = _ADVICE.get(code)
+    text = f"{advice} ({message})" if advice else f"the server said: {message}"
+    error = StoreUnavailable(text) if code in _PASSING else StoreRefused(text)
+    error.__cause__ = cause
+    return error
+
+
+def silent(what: str, cause: BaseException | None = None) -> StoreUnavailable:
+    """The error for a request that got no answer."""
+    error = StoreUnavailable(what)
+    error.__cause__ = cause
+    return error
+
+
+def no_connection(server: object, error: OSError) -> StoreError:
+    """The error for a connection that could not be made: nothing was asked yet."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return StoreRefused(f"{server} shows a certificate that cannot be trusted: {error}")
+    return StoreUnavailable(f"no connection to {server}: {error}")
+
+
+def not_redis(server: str, error: BaseException) -> StoreError:
+    """The error for a server that speaks something else."""
+    return StoreRefused(f"{server} does not speak the Redis protocol: {error}")
+
+
+def copy_of(error: StoreError) -> StoreError:
+    """The same error for another caller: a shared instance would collect everybody's tracebacks."""
+    copy = type(error)(*error.args)
+    copy.__cause__ = error.__cause__
+    return copy

@@ -1,0 +1,109 @@
+"""What is said first on every connection, and what the answers tell about the server."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from leasehold.errors import StoreRefused
+from leasehold.valkey import faults, scripts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasehold.valkey.endpoint import Endpoint
+    from leasehold.valkey.wire import Reply, Word
+
+_log = logging.getLogger("leasehold")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a server said about itself when the connection was made."""
+
+    kind: str
+    version: str
+    role: str
+    time_us: int
+    maxmemory: int | None
+    eviction: str | None
+    aof_enabled: bool | None
+
+    @property
+    def may_evict(self) -> bool:
+        """Whether the server throws keys, and so locks, away when memory runs short."""
+        return bool(self.maxmemory) and self.eviction not in {None, "noeviction"}
+
+
+def greeting(endpoint: Endpoint, client_name: str) -> list[tuple[Word, ...]]:
+    """The commands that open a session: who we are, which database, what we need to know."""
+    hello: tuple[Word, ...] = ("HELLO", 3)
+    if endpoint.password is not None:
+        hello += ("AUTH", endpoint.username or "default", endpoint.password)
+    return [
+        (*hello, "SETNAME", client_name),
+        ("SELECT", endpoint.db),
+        ("INFO", "memory"),
+        ("INFO", "persistence"),
+        *[("SCRIPT", "LOAD", script.source) for script in scripts.ALL],
+        # Last, so that the answer is not older than it must be.
+        ("TIME",),
+    ]
+
+
+def read_answers(replies: Sequence[Reply], *, allow_eviction: bool) -> ServerFacts:
+    """The facts from the replies to `greeting`; `StoreError` if the server does not let us in.
+
+    A server that evicts keys is refused: it would drop locks that are held.
+    """
+    hello, select, memory, persistence, *loads, time = replies
+    for reply in (hello, select, *loads, time):
+        if isinstance(reply, Exception):
+            if "unknown command" in str(reply) and reply is hello:
+                raise StoreRefused(
+                    "the server is too old: Redis 6.2 or newer, or Valkey, is needed"
+                ) from reply
+            raise faults.from_reply(str(reply), reply)
+    about: dict[bytes, bytes] = hello  # a map, since HELLO 3 has switched to RESP3
+    memory_facts, persistence_facts = _parse_info(memory), _parse_info(persistence)
+    maxmemory = memory_facts.get("maxmemory")
+    aof = persistence_facts.get("aof_enabled")
+    facts = ServerFacts(
+        kind=_text(about.get(b"server", b"redis")),
+        version=_text(about.get(b"version", b"?")),
+        role=_text(about.get(b"role", b"?")),
+        time_us=int(time[0]) * 1_000_000 + int(time[1]),
+        maxmemory=int(maxmemory) if maxmemory is not None else None,
+        eviction=memory_facts.get("maxmemory_policy"),
+        aof_enabled=None if aof is None else aof == "1",
+    )
+    if facts.may_evict and not allow_eviction:
+        raise StoreRefused(
+            f"the server evicts keys when memory runs short (maxmemory-policy {facts.eviction}), which would "
+            "drop locks that are held; set maxmemory-policy noeviction, or pass allow_eviction=True"
+        )
+    return facts
+
+
+def warn_about(facts: ServerFacts, endpoint: Endpoint) -> None:
+    """Say in the log what an operator should know about this server."""
+    if facts.eviction is None:
+        _log.warning("%s does not tell its eviction policy; locks are safe only with noeviction", endpoint)
+    elif facts.may_evict:
+        _log.warning("%s evicts keys (%s), so held locks may vanish", endpoint, facts.eviction)
+    if facts.aof_enabled is False:
+        _log.warning(
+            "%s has no append-only file: a restart forgets who holds what; fences still grow", endpoint
+        )
+
+
+def _parse_info(reply: Any) -> dict[str, str]:
+    if not isinstance(reply, bytes | str):
+        return {}  # managed servers may deny INFO; then we know nothing, which `warn_about` says
+    lines = _text(reply).splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value

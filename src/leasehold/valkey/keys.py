@@ -1,0 +1,40 @@
+"""From a lock's name to its keys.
+
+All keys of one lock share a hash tag, ``lock:{NAME}``, ``lock:{NAME}:fence`` and so on, so that they live
+in one slot of a Cluster. A name may contain anything but NUL; what would break the tag or a terminal is
+written as ``%XX``, and so is ``%`` itself, so that two names never meet.
+"""
+
+from __future__ import annotations
+
+import re
+
+from leasehold.errors import InvalidRequest
+
+_UNSAFE = re.compile(r"[%{}\x00-\x1f\x7f-\x9f]")
+_ESCAPED = re.compile(r"%([0-9A-F]{2})")
+_NAMESPACE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+
+
+def escape(name: str) -> str:
+    """``name`` as it stands between the braces of a key."""
+    if _UNSAFE.search(name) is None:
+        return name
+    return _UNSAFE.sub(lambda unsafe: f"%{ord(unsafe[0]):02X}", name)
+
+
+def unescape(tag: str) -> str:
+    """The name that `escape` made ``tag`` of."""
+    return _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), tag)
+
+
+def check_namespace(namespace: str) -> str:
+    """``namespace`` itself if keys can begin with it."""
+    if not _NAMESPACE.fullmatch(namespace):
+        raise InvalidRequest(f"a namespace is 1 to 64 letters, digits and any of _ . : -, not {namespace!r}")
+    return namespace
+
+
+def key_of(namespace: str, name: str) -> bytes:
+    """The key of the lock's record; the others are this with a suffix."""
+    return f"{namespace}:{{{escape(name)}}}".encode()

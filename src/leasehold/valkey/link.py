@@ -1,0 +1,256 @@
+"""One multiplexed asyncio connection, from its making to its breaking.
+
+Every command of one turn of the event loop leaves in one write; replies are matched to requests in order;
+pushes come out of band. Nobody owns the connection while waiting: a caller that is cancelled or times out
+leaves its place in the line, and the reply that arrives for it is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import hiredis
+
+from leasehold.valkey import faults
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from leasehold.valkey.handshake import ServerFacts
+    from leasehold.valkey.wire import Reply, Word
+
+_NOTHING = object()
+# So many unsent bytes may pile up before callers have to wait. A turn of a thousand tasks is a quarter of it.
+_HIGH_WATER = 1 << 20
+
+
+class _Slot(Protocol):
+    """Where a reply goes. Futures are slots."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: Any, /) -> None: ...
+    def set_exception(self, exception: Any, /) -> None: ...
+
+
+class Link(asyncio.Protocol):
+    """Implements `leasehold.valkey.wire.Session`."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        timeout: float,
+        clock: Callable[[], float],
+        on_push: Callable[[Reply], None],
+        on_lost: Callable[[Link], None],
+    ) -> None:
+        self.floor: int | None = None
+        self._name = name
+        self._timeout = timeout
+        self._clock = clock
+        self._on_push = on_push
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._reader = hiredis.Reader(notEnoughData=_NOTHING)
+        self._unsent: list[bytes] = []
+        self._waiting: deque[tuple[_Slot, float]] = deque()
+        self._room: asyncio.Future[None] | None = None
+        self._heard_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._lost_because: tuple[str, BaseException | None] | None = None
+        self._server_epoch = 0.0
+
+    def began(self, facts: ServerFacts) -> None:
+        """Note the server's clock, as read just now."""
+        self.floor = facts.time_us
+        self._server_epoch = facts.time_us / 1e6 - self._clock()
+
+    def now_ms(self) -> int | str:
+        """About what the server's clock shows now."""
+        return int((self._server_epoch + self._clock()) * 1000)
+
+    # What callers use
+
+    def call(self, words: Sequence[Word]) -> Awaitable[Reply]:
+        """The reply to one command."""
+        if self._room is not None:
+            return self._call_when_there_is_room(words)
+        future: asyncio.Future[Reply] = self._loop.create_future()
+        self._send(hiredis.pack_command(words), future)  # type: ignore[arg-type]
+        return future
+
+    async def call_many(self, commands: Sequence[Sequence[Word]]) -> Sequence[Reply]:
+        """The replies to many commands, sent in one piece."""
+        await self._room_to_write()
+        batch = _Batch(self._loop.create_future(), len(commands))
+        for index, words in enumerate(commands):
+            self._send(hiredis.pack_command(words), _BatchSlot(batch, index))  # type: ignore[arg-type]
+        return await batch.future
+
+    def close(self, reason: str) -> None:
+        """Break the connection now. Whoever still waits learns that the outcome is unknown."""
+        self._break(f"{self._name}: {reason}")
+
+    def let_go(self) -> None:
+        """In a forked child: forget the parent's connection without a word on it."""
+        self._lost_because = ("the connection belongs to the parent process", None)
+        self._waiting.clear()
+        self._unsent.clear()
+        if self._transport is not None:
+            # The file descriptor keeps its number, because the event loop's objects still refer to it,
+            # but not the connection: otherwise the server would not notice the parent's end.
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, self._transport.get_extra_info("socket").fileno())
+            os.close(nowhere)
+            self._transport = None
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start to listen."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand every complete reply to whoever is first in line."""
+        self._heard_at = self._loop.time()
+        reader = self._reader
+        waiting = self._waiting
+        try:
+            reader.feed(data)
+            while (reply := reader.gets()) is not _NOTHING:
+                if type(reply) is hiredis.PushNotification:
+                    self._on_push(reply)
+                elif waiting:
+                    slot = waiting.popleft()[0]
+                    if not slot.done():
+                        slot.set_result(reply)
+                else:
+                    raise hiredis.ProtocolError("a reply that nobody asked for")
+        except hiredis.ProtocolError as error:
+            self._break(f"{self._name} does not speak the Redis protocol: {error}", error)
+
+    def eof_received(self) -> None:
+        """Close; the server has."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everybody."""
+        self._break(f"the connection to {self._name} was lost", exc or EOFError("closed by the server"))
+
+    def pause_writing(self) -> None:
+        """The server does not read as fast as we write: let callers wait."""
+        if self._room is None:
+            self._room = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """There is room again."""
+        if self._room is not None:
+            self._room.set_result(None)
+            self._room = None
+
+    # How it works
+
+    def _send(self, packed: bytes, slot: _Slot) -> None:
+        if self._lost_because is not None:
+            slot.set_exception(faults.silent(*self._lost_because))
+            return
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent.append(packed)
+        deadline = self._loop.time() + self._timeout
+        self._waiting.append((slot, deadline))
+        if self._timer is None:
+            self._timer = self._loop.call_at(deadline, self._look_at_the_clock)
+
+    def _flush(self) -> None:
+        if self._unsent and self._transport is not None:
+            self._transport.write(b"".join(self._unsent))
+            self._unsent.clear()
+
+    async def _call_when_there_is_room(self, words: Sequence[Word]) -> Reply:
+        await self._room_to_write()
+        return await self.call(words)
+
+    async def _room_to_write(self) -> None:
+        if self._room is not None:
+            done, _ = await asyncio.wait({self._room}, timeout=self._timeout)
+            if not done:
+                raise faults.silent(f"{self._name} has not read what was sent for {self._timeout:g} s")
+
+    def _look_at_the_clock(self) -> None:
+        """Give up on requests that are overdue.
+
+        While the server answers others, an overdue request merely keeps its place in the line; the reply
+        will find nobody. A server that has said nothing at all since the request was sent is given up
+        together with the connection.
+        """
+        self._timer = None
+        now = self._loop.time()
+        for slot, deadline in self._waiting:
+            if slot.done():
+                continue
+            if deadline > now:
+                self._timer = self._loop.call_at(deadline, self._look_at_the_clock)
+                return
+            overdue = f"no answer from {self._name} within {self._timeout:g} s"
+            if self._heard_at < deadline - self._timeout:
+                self._break(overdue, TimeoutError(overdue))
+                return
+            slot.set_exception(faults.silent(overdue, TimeoutError(overdue)))
+
+    def _break(self, why: str, cause: BaseException | None = None) -> None:
+        if self._lost_because is not None:
+            return
+        self._lost_because = (why, cause)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        self._unsent.clear()
+        while self._waiting:
+            slot, _ = self._waiting.popleft()
+            if not slot.done():
+                slot.set_exception(faults.silent(why, cause))
+        self.resume_writing()
+        self._on_lost(self)
+
+
+class _Batch:
+    """The replies to a batch, and a future for when they are complete."""
+
+    __slots__ = ("future", "left", "replies")
+
+    def __init__(self, future: asyncio.Future[list[Reply]], size: int) -> None:
+        self.future = future
+        self.left = size
+        self.replies: list[Reply] = [None] * size
+        if not size:
+            future.set_result(self.replies)
+
+
+class _BatchSlot:
+    """One place in a batch. Lighter than a future: a batch is awaited as a whole."""
+
+    __slots__ = ("_batch", "_index", "_is_done")
+
+    def __init__(self, batch: _Batch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+        self._is_done = False
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def set_result(self, result: Reply, /) -> None:
+        self._is_done = True
+        batch = self._batch
+        batch.replies[self._index] = result
+        batch.left -= 1
+        if not batch.left and not batch.future.done():
+            batch.future.set_result(batch.replies)
+
+    set_exception = set_result

@@ -1,0 +1,5 @@
+-- The server's clock in microseconds.
+local function now_us()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end

@@ -1,0 +1,84 @@
+"""How a client reaches its server: the arguments of ``connect``, checked."""
+
+from __future__ import annotations
+
+import getpass
+import math
+import os
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leasehold.errors import InvalidRequest
+from leasehold.valkey import endpoint
+
+if TYPE_CHECKING:
+    import ssl
+    from pathlib import Path
+
+    from leasehold.valkey.endpoint import Endpoint
+
+# A cold start of the embedded server includes starting two processes; on a loaded machine that takes
+# longer than any reply should.
+_EMBEDDED_CONNECT_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Where the server is, how long to wait for it, and under which name to appear there."""
+
+    server: Endpoint | None
+    data_dir: Path | str | None
+    timeout: float
+    client_name: str
+    allow_eviction: bool
+    max_connections: int | None
+
+    @property
+    def connect_timeout(self) -> float:
+        """How long to wait for a connection."""
+        return self.timeout if self.server is not None else max(self.timeout, _EMBEDDED_CONNECT_TIMEOUT)
+
+    def locate(self) -> Endpoint:
+        """The server to connect to; blocks while an embedded one is being started."""
+        if self.server is not None:
+            return self.server
+        from leasehold.valkey.embedded import ensure_running  # noqa: PLC0415 - only where it is wanted
+
+        return endpoint.Endpoint(path=str(ensure_running(self.data_dir, timeout=self.connect_timeout)))
+
+
+def check_options(
+    url: str | None,
+    *,
+    timeout: float,
+    data_dir: Path | str | None,
+    tls: ssl.SSLContext | None,
+    client_name: str | None,
+    allow_eviction: bool,
+    max_connections: int | None,
+) -> Options:
+    """Everything that can be wrong with the arguments of ``connect`` is said here, before anything is sent."""
+    if not (isinstance(timeout, int | float) and 0 < timeout < math.inf):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidRequest(f"timeout must be a number of seconds above 0, not {timeout!r}")
+    if url is not None and data_dir is not None:
+        raise InvalidRequest("data_dir belongs to the embedded server; leave it out, or leave the URL out")
+    if max_connections is not None and max_connections < 1:
+        raise InvalidRequest(
+            f"max_connections must be at least 1, or None for no limit, not {max_connections!r}"
+        )
+    if client_name is None:
+        client_name = f"leasehold-{os.getpid()}"
+    elif not client_name or not all("!" <= character <= "~" for character in client_name):
+        raise InvalidRequest("a client name is made of printable ASCII characters without spaces")
+    server = None if url is None else endpoint.parse(url, tls=tls)
+    return Options(server, data_dir, timeout, client_name, allow_eviction, max_connections)
+
+
+def default_holder() -> str:
+    """Who holds a lock unless the caller says otherwise: ``user@host:pid``."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container may run under a number that has no name
+        user = str(os.getuid()) if hasattr(os, "getuid") else "unknown"
+    return f"{user}@{socket.gethostname()}:{os.getpid()}"

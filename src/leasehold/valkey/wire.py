@@ -1,0 +1,59 @@
+"""How the store talks to a server, whatever carries the words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
+Word = bytes | str | int
+Reply = Any
+"""What a server answered: bytes, int, list, None or, for an error reply, an exception as a value."""
+
+
+class Session(Protocol):
+    """One connection to one server, from one handshake to the moment it breaks.
+
+    ``floor`` and ``now_ms`` belong to the session because they come from the clock of the very server
+    that its commands go to; both are empty where reconnects cannot be seen, and then the scripts read
+    the clock themselves.
+    """
+
+    @property
+    def floor(self) -> int | None:
+        """The server's clock in microseconds when the session began."""
+        ...
+
+    def now_ms(self) -> int | str:
+        """About what the server's clock shows now, for showing to people; empty if unknown."""
+        ...
+
+    def call(self, words: Sequence[Word]) -> Awaitable[Reply]:
+        """The reply to one command; raises `StoreUnavailable` if there is none."""
+        ...
+
+    def call_many(self, commands: Sequence[Sequence[Word]]) -> Awaitable[Sequence[Reply]]:
+        """The replies to many commands sent in one piece; an unknown one is a `StoreUnavailable`."""
+        ...
+
+
+class Wire(Protocol):
+    """Where sessions come from."""
+
+    @property
+    def session(self) -> Session | None:
+        """The session at hand, None if one must be opened first."""
+        ...
+
+    async def open_session(self) -> Session:
+        """A session, as soon as there is one; `StoreUnavailable` or `StoreRefused` if there is none."""
+        ...
+
+    async def close(self) -> None:
+        """End every connection."""
+        ...
+
+    def after_fork(self) -> None:
+        """In a child process: let go of the parent's connections without a word on them."""
+        ...

@@ -1,0 +1,141 @@
+"""What every test can ask for. `--full` runs the full counts that issues name."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from tests.support.processes import Child
+from tests.support.proxy import FaultProxy
+from tests.support.servers import FLAVOURS, REQUIRED, Server
+from tests.support.tls import Certificates, TlsFront, make_certificates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the full counts (long)")
+
+
+class Count(Protocol):
+    def __call__(self, full: int, quick: int) -> int: ...
+
+
+class Servers:
+    """The session's servers by flavour, started when first asked for. Not to be killed: see `own_server`."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Server] = {}
+
+    def __getitem__(self, name: str) -> Server:
+        if name not in FLAVOURS:
+            if name in REQUIRED:
+                pytest.fail(f"{name} must be there: its wheel is in requirements.lock")
+            pytest.skip(f"{name} is not installed")
+        if name not in self._running:
+            self._running[name] = Server(name)
+        return self._running[name].start()
+
+    def empty(self, name: str) -> Server:
+        """The flavour's server without any data."""
+        server = self[name]
+        server.resume()
+        server.call("FLUSHALL")
+        return server
+
+    def close(self) -> None:
+        for server in self._running.values():
+            server.close()
+
+
+@pytest.fixture(scope="session")
+def full(request: pytest.FixtureRequest) -> bool:
+    """Whether the full counts are wanted."""
+    return bool(request.config.getoption("--full"))
+
+
+@pytest.fixture(scope="session")
+def count(full: bool) -> Count:  # noqa: FBT001
+    """`count(full=10_000, quick=1_000)`: how often to do a thing in this run."""
+
+    def choose(full: int, quick: int) -> int:
+        return full if wanted else quick
+
+    wanted = full
+    return choose
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    """`servers["redis62"]`: one running server per flavour for the whole session."""
+    all_servers = Servers()
+    yield all_servers
+    all_servers.close()
+
+
+@pytest.fixture
+def valkey(servers: Servers) -> Server:
+    """The session's Valkey 9, emptied."""
+    return servers.empty("valkey9")
+
+
+@pytest.fixture(params=[*REQUIRED, "redis7"])
+def any_server(request: pytest.FixtureRequest, servers: Servers) -> Server:
+    """The session's server of each flavour in turn, emptied."""
+    return servers.empty(request.param)
+
+
+@pytest.fixture
+def own_server() -> Iterator[Callable[..., Server]]:
+    """`own_server("valkey9", appendonly=True)`: a started server of the test's own, to kill and restart."""
+    with ExitStack() as made:
+
+        def make(flavour: str = "valkey9", **options: Any) -> Server:
+            if flavour not in FLAVOURS and flavour not in REQUIRED:
+                pytest.skip(f"{flavour} is not installed")
+            return made.enter_context(Server(flavour, **options))
+
+        yield make
+
+
+@pytest.fixture
+def proxy() -> Iterator[Callable[[Server | int], FaultProxy]]:
+    """`proxy(server)`: a fault-injecting proxy in front of a server or port."""
+    with ExitStack() as made:
+
+        def make(target: Server | int) -> FaultProxy:
+            return made.enter_context(FaultProxy(target.port if isinstance(target, Server) else target))
+
+        yield make
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """A CA with a server's and a client's certificate."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def tls_front(certificates: Certificates) -> Iterator[Callable[..., TlsFront]]:
+    """`tls_front(server, require_client=False)`: TLS in front of a server, proxy or port."""
+    with ExitStack() as made:
+
+        def make(target: Server | FaultProxy | int, *, require_client: bool = False) -> TlsFront:
+            port = target if isinstance(target, int) else target.port
+            return made.enter_context(TlsFront(port, certificates, require_client=require_client))
+
+        yield make
+
+
+@pytest.fixture
+def spawn() -> Iterator[Callable[..., Child]]:
+    """`spawn(function_or_code, *args)`: Python in a child process, ended with the test."""
+    with ExitStack() as made:
+
+        def make(code: str | Callable[..., Any], *args: Any) -> Child:
+            return made.enter_context(Child.spawn(code, *args))
+
+        yield make
