@@ -1,6 +1,7 @@
 """`python -m bench`: measure, show, record."""
 
 import argparse
+import logging
 import sys
 from pathlib import Path
 
@@ -38,6 +39,8 @@ each round, P2 and P3 by the best round of each side. Server µs/call come from 
 
 def main() -> int:
     options = _parser().parse_args()
+    # The library rightly warns about a server without persistence; here that is the plan.
+    logging.getLogger("leasehold").setLevel(logging.ERROR)
     chosen = [target for target in ALL if not options.targets or target.id in options.targets]
     plan = QUICK if options.quick else FULL
     with Server() as server, Progress() as progress:

@@ -7,8 +7,9 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, Asyn
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bench.plan import Bench
+from bench.plan import Bench, Plan
 from bench.result import Series
+from bench.server import Server
 from bench.work import Sample
 
 Opening = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
@@ -27,10 +28,11 @@ async def hold(
     contestants: list[Contestant], *, measure: Measure, workers: int, bench: Bench, title: str
 ) -> list[Series]:
     """Rounds A, B, C, A, B, C …; warm-up apart. One that is missing or fails gets a note, the others go on."""
-    plan, progress = bench.plan, bench.progress
+    plan = bench.plan.sliced() if workers == 1 else bench.plan
+    progress = bench.progress
     entries = [(one, Series(one.name, one.commands)) for one in contestants]
     bench.server.flush()
-    progress.begin(title, sum(_rounds(one, bench) for one in contestants) + len(contestants))
+    progress.begin(title, sum(_rounds(one, plan) for one in contestants) + len(contestants))
     async with AsyncExitStack() as stack:
         cycles: dict[str, Any] = {}
         for one, series in entries:
@@ -40,26 +42,28 @@ async def hold(
             progress.step(one.name)
         for number in range(plan.rounds):
             for one, series in entries:
-                if number >= _rounds(one, bench):
+                if number >= _rounds(one, plan):
                     continue
                 if series.note is None:
                     with _noting(series, bench):
-                        series.samples.append(await _take(bench, measure, cycles[one.name], workers))
+                        series.samples.append(
+                            await _take(bench.server, plan, measure, cycles[one.name], workers)
+                        )
                 progress.step(one.name)
     progress.end()
     return [series for _, series in entries]
 
 
-def _rounds(contestant: Contestant, bench: Bench) -> int:
-    return bench.plan.context_rounds if contestant.is_context else bench.plan.rounds
+def _rounds(contestant: Contestant, plan: Plan) -> int:
+    return plan.context_rounds if contestant.is_context else plan.rounds
 
 
-async def _take(bench: Bench, measure: Measure, cycles: Any, workers: int) -> Sample:
+async def _take(server: Server, plan: Plan, measure: Measure, cycles: Any, workers: int) -> Sample:
     await asyncio.sleep(0)  # threads block the loop for a whole measurement: here Ctrl-C gets in
     gc.collect()  # what the one before left behind is not charged to this one
-    bench.server.reset_stats()
-    sample = await measure(cycles, workers, bench.plan.seconds)
-    return replace(sample, commands=bench.server.command_stats())
+    server.reset_stats()
+    sample = await measure(cycles, workers, plan.seconds)
+    return replace(sample, commands=server.command_stats())
 
 
 async def _enter(stack: AsyncExitStack, opening: Opening) -> Any:

@@ -19,8 +19,6 @@ def write(path: Path, results: list[Result], *, plan: Plan, server_version: str)
     record = {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "mode": plan.mode,
-        "rounds": plan.rounds,
-        "seconds_per_measurement": plan.seconds,
         "machine": {
             "cpus": os.cpu_count(),
             "system": platform.system(),

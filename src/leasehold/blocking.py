@@ -15,6 +15,7 @@ from leasehold.runtime import clock
 from leasehold.runtime.forking import tell_after_fork
 from leasehold.runtime.randomness import SystemRandom
 from leasehold.runtime.threads import ThreadClock, Threads
+from leasehold.valkey.diagnosis import diagnose
 from leasehold.valkey.options import check_options, default_holder
 from leasehold.valkey.pool import Pool
 from leasehold.valkey.store import ValkeyStore
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from leasehold.core.answers import LockInfo, Mode
     from leasehold.errors import Holder, LossReason
+    from leasehold.valkey.diagnosis import Finding
     from leasehold.valkey.wire import Wire
 
 OnLoss = Literal["cancel", "signal"]
@@ -38,8 +40,6 @@ class Lease(LeaseState):
     As `leasehold.client.Lease`, with verbs that block. Threads cannot be cancelled, so a loss shows in
     ``is_lost``, in `check`, and at the end of ``with``.
     """
-
-    __slots__ = ("_turn",)
 
     _engine: Engine[Lease]
 
@@ -120,11 +120,13 @@ class Client:
     def __init__(
         self, wire: Wire, *, holder: Holder | None, namespace: str, timeout: float, retry_interval: float
     ) -> None:
+        self._random = SystemRandom()
+        self._wire = wire
         self._store = ValkeyStore(wire, namespace=namespace)
         self._engine: Engine[Lease] = Engine(
             self._store,
             ThreadClock(),
-            SystemRandom(),
+            self._random,
             Threads(),
             make_lease=Lease,
             holder=default_holder if holder is None else lambda: holder,
@@ -195,18 +197,7 @@ class Client:
         floor: int | None = None,
     ) -> Lease:
         """Get the lock, waiting up to ``wait`` seconds; see `leasehold.client.Client.acquire`."""
-        return run(
-            self._engine.acquire(
-                name,
-                ttl=ttl,
-                wait=wait,
-                mode=mode,
-                holder=holder,
-                renew=renew,
-                max_hold=max_hold,
-                floor=floor,
-            )
-        )
+        return run(self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor))
 
     def try_acquire(
         self,
@@ -257,10 +248,15 @@ class Client:
         """Who holds the lock, as it was when the store answered."""
         return run(self._engine.inspect(name))
 
+    def diagnose(self) -> list[Finding]:
+        """What an operator should know about the store, each with what to do; see `leasehold doctor`."""
+        return run(diagnose(self._wire, self._engine))
+
     def after_fork(self) -> None:
         """In a child process: own nothing of what the parent holds."""
+        self._random.after_fork()
         self._store.after_fork()
-        self._engine.after_fork()
+        self._engine.after_fork(Threads())
 
 
 def connect(

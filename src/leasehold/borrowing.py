@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
-
-import redis
-import redis.asyncio
+from typing import TYPE_CHECKING, Any, overload
 
 from leasehold import blocking, client
 from leasehold.errors import Holder, InvalidRequest
-from leasehold.valkey.borrowed import AsyncBorrowed, BlockingBorrowed
 
 if TYPE_CHECKING:
-    from typing import Any
+    import redis
+    import redis.asyncio
 
 
 @overload
@@ -48,9 +45,15 @@ def from_client(
     clock: a little slower than `leasehold.connect`, and several times slower with many tasks, because
     redis-py uses a connection for each command under way.
     """
+    # Imported here: redis-py takes half a second, and who does not use it should not wait for it.
+    import redis  # noqa: PLC0415
+    import redis.asyncio  # noqa: PLC0415
+
+    from leasehold.valkey import borrowed  # noqa: PLC0415
+
     if isinstance(existing, redis.asyncio.Redis):
         return client.Client(
-            AsyncBorrowed(existing),
+            borrowed.AsyncBorrowed(existing),
             holder=holder,
             namespace=namespace,
             timeout=timeout,
@@ -58,7 +61,7 @@ def from_client(
         )
     if isinstance(existing, redis.Redis):
         return blocking.Client(
-            BlockingBorrowed(existing),
+            borrowed.BlockingBorrowed(existing),
             holder=holder,
             namespace=namespace,
             timeout=timeout,

@@ -1,8 +1,5 @@
 """The embedded server, with real processes: it starts once, is shared, ends after its last client, keeps its data."""
 
-# ruff: noqa: PLC0415
-# (a child's function brings its own imports)
-
 from __future__ import annotations
 
 import fcntl
@@ -371,11 +368,12 @@ def test_a_killed_keeper_takes_its_server_along(data_dir: Path, visit: Any) -> N
 
 
 def test_there_is_no_second_server_beside_that_of_a_killed_keeper(data_dir: Path, visit: Any) -> None:
-    client = visit(ensure_running(data_dir))
-    pid = server_pid(client)
+    path = ensure_running(data_dir)
+    pid = server_pid(visit(path))
     os.kill(pid, signal.SIGSTOP)  # so that it cannot follow its keeper yet
     try:
         os.kill(keeper_of(data_dir), signal.SIGKILL)
+        path.unlink()  # the first thing a server does when it ends
         with pytest.raises(StoreUnavailable):
             ensure_running(data_dir, timeout=1)
         assert (data_dir / "server.log").read_text().count("just started") == 1
@@ -547,7 +545,7 @@ def test_the_two_seconds_are_counted_from_the_first_look_that_finds_nobody() -> 
     assert idleness.is_idle(Visitors(now=1, ever=2), 52.25)
 
 
-def test_a_keeper_whose_caller_died_ends_its_server(data_dir: Path, full: bool) -> None:  # noqa: FBT001
+def test_a_keeper_whose_caller_died_ends_its_server(data_dir: Path, full: bool) -> None:
     if not full:
         pytest.skip("takes ten seconds; its arithmetic is tested above")
     data_dir.mkdir(mode=0o700)

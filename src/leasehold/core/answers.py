@@ -12,7 +12,7 @@ Mode = Literal["exclusive", "shared"]
 
 
 class Granted(NamedTuple):
-    """The lock is ours. ``remaining`` seconds count from before the request was sent."""
+    """The lock is ours, and was before we asked again: ``remaining`` seconds are left of it."""
 
     fence: int
     remaining: float

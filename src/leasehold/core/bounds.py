@@ -14,6 +14,19 @@ MAX_TTL = 24 * 3600.0
 MAX_HOLDER_BYTES = 2048
 # Lua counts in doubles: beyond this, fences would lose their last digit.
 MAX_FENCE = 2**53 - 1
+_NUMBERS = frozenset({int, float})
+
+
+def check_request(name: str, ttl: float, wait: float | None, mode: str) -> None:
+    """Check what every request has. What is plainly fine is waved through: this is asked very often."""
+    if not (type(name) is str and name.isascii() and name.isprintable() and 0 < len(name) <= MAX_NAME_BYTES):
+        check_name(name)
+    if not (type(ttl) in _NUMBERS and MIN_TTL <= ttl <= MAX_TTL):
+        check_ttl(ttl)
+    if not (wait is None or (type(wait) in _NUMBERS and 0 <= wait < math.inf)):
+        check_wait(wait)
+    if mode != "exclusive":
+        check_mode(mode)
 
 
 def check_name(name: str) -> str:
@@ -39,7 +52,7 @@ def check_name(name: str) -> str:
 
 def check_ttl(ttl: float) -> float:
     """``ttl`` in seconds if a lease may last that long."""
-    if not _is_number(ttl) or not MIN_TTL <= ttl <= MAX_TTL:
+    if not (_is_number(ttl) and MIN_TTL <= ttl <= MAX_TTL):
         raise InvalidRequest(
             f"ttl must be a number of seconds from {MIN_TTL:g} to {MAX_TTL:g} (24 hours), not {ttl!r}"
         )
@@ -62,13 +75,11 @@ def check_max_hold(max_hold: float | None) -> float | None:
     return max_hold
 
 
-def check_floor(floor: int | None) -> int:
-    """``floor`` as the least fence that is acceptable."""
-    if floor is None:
-        return 0
-    if isinstance(floor, bool) or not isinstance(floor, int) or not 0 <= floor <= MAX_FENCE:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidRequest(f"floor must be a whole number from 0 to 2**53 - 1, or None, not {floor!r}")
-    return floor
+def check_fence(fence: int, what: str) -> int:
+    """``fence`` itself if it can be one; ``what`` is what the caller knows it as."""
+    if type(fence) is not int or not 0 <= fence <= MAX_FENCE:
+        raise InvalidRequest(f"{what} must be a whole number from 0 to 2**53 - 1, or None, not {fence!r}")
+    return fence
 
 
 def check_mode(mode: str) -> None:
@@ -105,5 +116,5 @@ def encode_holder(holder: Holder) -> str:
 
 
 def _is_number(value: object) -> bool:
-    """Whether ``value`` is a number that can be compared; booleans are not durations."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+    """Whether ``value`` is a number; NaN is caught by comparing it, and booleans are not durations."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core import bounds
-from leasehold.core.acquiring import Attempt, acquire
-from leasehold.core.answers import Done, Ended, Refusal
+from leasehold.core.acquiring import acquire
+from leasehold.core.answers import DONE, Done, Ended, Granted, Refusal
 from leasehold.core.keeping import Keeper, renewal_of
 from leasehold.core.lease import LeaseState
 from leasehold.core.settling import Orphan, Settler
 from leasehold.core.validity import trusted_for, ttl_for
-from leasehold.errors import LeaseLost, LockBusy, StoreUnavailable
+from leasehold.errors import LeaseLost, LockBusy, StoreRefused, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -22,14 +22,7 @@ if TYPE_CHECKING:
     from leasehold.errors import Holder, LossReason
 
 L = TypeVar("L", bound=LeaseState)
-L_co = TypeVar("L_co", bound=LeaseState, covariant=True)
 T = TypeVar("T")
-
-
-class LeaseMaker(Protocol[L_co]):
-    """Makes the kind of lease that a client hands out; see `LeaseState` for the arguments."""
-
-    def __call__(self, *args: Any) -> L_co: ...
 
 
 class Engine(Generic[L]):
@@ -46,7 +39,7 @@ class Engine(Generic[L]):
         random: Random,
         concurrency: Concurrency,
         *,
-        make_lease: LeaseMaker[L],
+        make_lease: Callable[..., L],
         holder: Callable[[], Holder],
         patience: float,
         retry: Backoff,
@@ -55,55 +48,53 @@ class Engine(Generic[L]):
         self.clock = clock
         self.concurrency = concurrency
         self.generation = 0
-        self._random = random
+        self.random = random
         self._make_lease = make_lease
         self._default_holder = holder
-        self._patience = patience
-        self._retry = retry
+        self.patience = patience
+        self.retry = retry
         self._start_afresh()
 
     def _start_afresh(self) -> None:
         self._holder = self._default_holder()
         self._encoded_holder = bounds.encode_holder(self._holder)
-        self._keeper = Keeper(self.store, self.clock, self._random, self.concurrency)
-        self._settler = Settler(self.store, self.clock, self.concurrency, patience=self._patience)
+        self._keeper = Keeper(self.store, self.clock, self.random, self.concurrency)
+        self._settler = Settler(self.store, self.clock, self.concurrency, patience=self.patience)
         self._keeper_runs = False
         self._settler_runs = False
 
-    def after_fork(self) -> None:
+    def after_fork(self, concurrency: Concurrency) -> None:
         """In a child process: own nothing of what the parent holds."""
+        self.concurrency = concurrency
         self.generation += 1
         self._start_afresh()
+
+    async def open(self) -> None:
+        """Make sure that the store can be reached, or say why not."""
+        await self._insist(self.store.open)
 
     async def acquire(
         self,
         name: str,
-        *,
         ttl: float,
         wait: float | None,
         mode: str,
         holder: Holder | None,
-        renew: bool,
+        renew: bool,  # noqa: FBT001 - by position, because this is the hot path
         max_hold: float | None,
         floor: int | None,
     ) -> L:
         """A lease, or one of the exceptions that `leasehold.core.acquiring.acquire` raises."""
-        bounds.check_wait(wait)
-        attempt, shown = self._attempt(name, ttl, mode, holder, max_hold, floor)
-        try:
-            fence, valid_until = await acquire(
-                attempt,
-                self.store,
-                self.clock,
-                self._random,
-                wait=wait,
-                patience=self._patience,
-                retry=self._retry,
-            )
-        except BaseException as error:
-            self._give_up(attempt, error)
-            raise
-        return self._lease(attempt, shown, ttl, fence, valid_until, renew=renew, max_hold=max_hold)
+        bounds.check_request(name, ttl, wait, mode)
+        asked_ttl, encoded, least = ttl, self._encoded_holder, 0
+        if max_hold is not None or holder is not None or floor is not None:
+            asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
+        token = self.random.token()
+        fence, valid_until = await acquire(self, wait, name, token, asked_ttl, least, encoded)
+        lease = self._make_lease(self, name, token, fence, mode, holder or self._holder, ttl, valid_until)
+        if renew or max_hold is not None:
+            self._look_after(lease, asked_ttl, renew=renew, max_hold=max_hold)
+        return lease
 
     async def take(
         self,
@@ -118,34 +109,33 @@ class Engine(Generic[L]):
         expect_fence: int | None,
     ) -> L:
         """A lease on a lock, whoever held it; `LockBusy` if that was not the holder of ``expect_fence``."""
-        attempt, shown = self._attempt(name, ttl, mode, holder, max_hold, floor)
-        expected = None if expect_fence is None else bounds.check_floor(expect_fence)
+        bounds.check_request(name, ttl, None, mode)
+        expected = None if expect_fence is None else bounds.check_fence(expect_fence, "expect_fence")
+        asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
+        token = self.random.token()
+        sent_at = 0.0
 
-        async def ask() -> tuple[int, float] | Refusal:
-            attempt.is_unsettled = True
-            attempt.asked_at = sent_at = self.clock.now()
-            answer = await self.store.take(
-                name,
-                token=attempt.token,
-                ttl=attempt.ttl,
-                floor=attempt.floor,
-                holder=attempt.holder,
-                expect_fence=expected,
-            )
-            attempt.is_unsettled = False
-            if isinstance(answer, Refusal):
-                return answer
-            return answer.fence, sent_at + trusted_for(answer.remaining)
+        def take() -> Coroutine[Any, Any, Granted | Refusal]:
+            nonlocal sent_at
+            sent_at = self.clock.now()
+            return self.store.take(name, token, asked_ttl, least, encoded, expected)
 
         try:
-            answer, _ = await self._insist(ask)
+            answer = await self._insist(take)
+        except StoreRefused:
+            raise
         except BaseException as error:
-            self._give_up(attempt, error)
+            self.disown(name, token, asked_ttl, error)
             raise
         if isinstance(answer, Refusal):
             raise LockBusy(name, holder=answer.holder)
-        fence, valid_until = answer
-        return self._lease(attempt, shown, ttl, fence, valid_until, renew=renew, max_hold=max_hold)
+        valid_until = sent_at + trusted_for(answer.remaining)
+        lease = self._make_lease(
+            self, name, token, answer.fence, mode, holder or self._holder, ttl, valid_until
+        )
+        if renew or max_hold is not None:
+            self._look_after(lease, asked_ttl, renew=renew, max_hold=max_hold)
+        return lease
 
     async def renew(self, lease: LeaseState, ttl: float | None = None) -> None:
         """Extend ``lease`` to ``ttl`` from now; `LeaseLost` if there is nothing left to extend."""
@@ -154,17 +144,20 @@ class Engine(Generic[L]):
         if lease.renewal is not None:
             # Two renewals at once, over two sockets, could be applied in either order.
             await lease.renewal.wait()
+        valid_until = 0.0
 
-        async def ask() -> tuple[Done | Ended, float]:
+        async def ask() -> Done | Ended:
+            nonlocal valid_until
             self._check(lease)
             sent_at = self.clock.now()
             renewal = renewal_of(lease, sent_at, ttl)
+            valid_until = sent_at + trusted_for(renewal.ttl)
             (answer,) = await self.store.renew([renewal])
             if isinstance(answer, Done | Ended):
-                return answer, sent_at + trusted_for(renewal.ttl)
+                return answer
             raise answer
 
-        (answer, valid_until), _ = await self._insist(ask)
+        answer = await self._insist(ask)
         if isinstance(answer, Ended):
             lease.end(answer.value)
         # An answer that came after the deadline does not bring a lost lease back: lost is for good.
@@ -183,19 +176,21 @@ class Engine(Generic[L]):
         loss = lease.loss()
         if loss is not None:
             lease.end(loss)
-            if lease.generation == self.generation and loss != "taken":
+            if lease.is_ours and loss != "taken":
                 # Nothing depends on it any more, so nobody needs to wait for it either.
-                self._adopt(lease, look_again=False)
+                self._adopt(lease.name, lease.token, lease.ttl, look_again=False)
             raise LeaseLost(lease.name, loss)
         try:
-            answer, tries = await self._insist(
-                lambda: self.store.release(lease.name, token=lease.token, fence=lease.fence)
-            )
+            try:
+                answer = await self.store.release(lease.name, lease.token, lease.fence)
+            except StoreUnavailable:
+                await self._insist(lambda: self.store.release(lease.name, lease.token, lease.fence))
+                # Gone when asked again means that the first request, whose reply was lost, has done it.
+                answer = DONE
         except BaseException as error:
-            self._adopt(lease, look_again=isinstance(error, StoreUnavailable))
+            self.disown(lease.name, lease.token, lease.ttl, error)
             raise
-        # Gone when asked again means that the earlier request, whose reply was lost, has done it.
-        if isinstance(answer, Ended) and tries == 1:
+        if isinstance(answer, Ended):
             lease.end(answer.value)
             raise LeaseLost(lease.name, answer.value)
         lease.end("released")
@@ -227,63 +222,32 @@ class Engine(Generic[L]):
     async def inspect(self, name: str) -> LockInfo:
         """Who holds the lock now."""
         bounds.check_name(name)
-        info, _ = await self._insist(lambda: self.store.inspect(name))
-        return info
-
-    async def open(self) -> None:
-        """Make sure that the store can be reached, or say why not."""
-        await self._insist(self.store.open)
+        return await self._insist(lambda: self.store.inspect(name))
 
     async def close(self) -> None:
         """Stop renewing, after a bounded wait for what is in doubt. Leases still held end with their ttl."""
-        await self._settler.all_clear(self._patience)
+        await self._settler.all_clear(self.patience)
         self._keeper.stop()
         self._settler.stop()
 
-    def _attempt(
-        self,
-        name: str,
-        ttl: float,
-        mode: str,
-        holder: Holder | None,
-        max_hold: float | None,
-        floor: int | None,
-    ) -> tuple[Attempt, Holder]:
-        """Everything checked, nothing sent."""
-        bounds.check_name(name)
-        bounds.check_ttl(ttl)
-        bounds.check_mode(mode)
+    def _terms(
+        self, ttl: float, holder: Holder | None, max_hold: float | None, floor: int | None
+    ) -> tuple[float, str, int]:
+        """What to ask the store for: ttl, encoded holder, least fence. Checked, and nothing sent."""
         if max_hold is not None:
             bounds.check_max_hold(max_hold)
+            # The store must not hold the lock any longer than the holder may.
             ttl = max(bounds.MIN_TTL, min(ttl, ttl_for(max_hold)))
-        if holder is None:
-            shown, encoded = self._holder, self._encoded_holder
-        else:
-            shown, encoded = holder, bounds.encode_holder(holder)
-        least = 0 if floor is None else bounds.check_floor(floor)
-        return Attempt(name, token=self._random.token(), ttl=ttl, floor=least, holder=encoded), shown
+        encoded = self._encoded_holder if holder is None else bounds.encode_holder(holder)
+        return ttl, encoded, 0 if floor is None else bounds.check_fence(floor, "floor")
 
-    def _lease(
-        self,
-        attempt: Attempt,
-        holder: Holder,
-        ttl: float,
-        fence: int,
-        valid_until: float,
-        *,
-        renew: bool,
-        max_hold: float | None,
-    ) -> L:
-        lease = self._make_lease(
-            self, attempt.name, attempt.token, fence, "exclusive", holder, ttl, valid_until, self.generation
-        )
+    def _look_after(self, lease: LeaseState, ttl: float, *, renew: bool, max_hold: float | None) -> None:
         if max_hold is not None:
-            lease.hold_until = attempt.asked_at + max_hold
-            lease.extend(valid_until)
+            lease.hold_until = lease.valid_until - trusted_for(ttl) + max_hold
+            lease.extend(lease.valid_until)
         if renew:
             lease.renews = True
             self.watch(lease)
-        return lease
 
     def _check(self, lease: LeaseState) -> None:
         reason = lease.loss()
@@ -291,32 +255,30 @@ class Engine(Generic[L]):
             lease.end(reason)
             raise LeaseLost(lease.name, reason)
 
-    def _give_up(self, attempt: Attempt, error: BaseException) -> None:
-        if attempt.is_unsettled:
-            self._adopt(attempt, look_again=isinstance(error, StoreUnavailable))
-
-    def _adopt(self, grant: Attempt | LeaseState, *, look_again: bool) -> None:
+    def disown(self, name: str, token: str, ttl: float, error: BaseException) -> None:
         """Leave a grant that may still be in the store to the settler.
 
         On a connection that still answers, order settles it: what we ask next is done after what we
         asked before. Only if the store was silent may the request arrive later than the clean-up.
         """
+        self._adopt(name, token, ttl, look_again=isinstance(error, StoreUnavailable))
+
+    def _adopt(self, name: str, token: str, ttl: float, *, look_again: bool) -> None:
         if not self._settler_runs:
             self._settler_runs = True
             self.concurrency.background(self._settler.run)
-        until = self.clock.now() + grant.ttl
-        self._settler.adopt(Orphan(grant.name, grant.token, until=until, look_again=look_again))
+        self._settler.adopt(Orphan(name, token, until=self.clock.now() + ttl, look_again=look_again))
 
-    async def _insist(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, int]:
-        """The answer to an idempotent question, and how often it was asked to get one."""
+    async def _insist(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The answer to an idempotent question, asked until there is one or patience ends."""
         started_at = self.clock.now()
         tries = 0
         while True:
             tries += 1
             try:
-                return await ask(), tries
+                return await ask()
             except StoreUnavailable:
-                left = started_at + self._patience - self.clock.now()
+                left = started_at + self.patience - self.clock.now()
                 if left <= 0:
                     raise
-                await self.clock.sleep(min(left, self._retry.pause(tries, self._random.fraction())))
+                await self.clock.sleep(min(left, self.retry.pause(tries, self.random.fraction())))

@@ -16,31 +16,21 @@ class LeaseState:
     """One timed hold of a lock, judged on the holder's own clock.
 
     `LeaseState` is a fact sheet that the core reads and writes; the public leases are subclasses that add
-    the verbs. It is true that the lease is held until ``valid_until`` unless ``ended`` says otherwise:
-    the deadline was counted from before the request was sent, less drift, so the store cannot have given
-    the lock to anybody else before it.
+    the verbs. The lease is held until ``valid_until`` unless ``ended`` says otherwise: the deadline was
+    counted from before the request was sent, less drift, so the store cannot have given the lock to
+    anybody else before it.
     """
 
-    __slots__ = (
-        "_engine",
-        "ended",
-        "failures",
-        "fence",
-        "generation",
-        "hold_until",
-        "holder",
-        "is_abandoned",
-        "is_watched",
-        "look_at",
-        "lost_signal",
-        "mode",
-        "name",
-        "renewal",
-        "renews",
-        "token",
-        "ttl",
-        "valid_until",
-    )
+    # Most leases never need these, and class attributes cost nothing to initialise.
+    hold_until: float | None = None
+    ended: LossReason | None = None
+    renews: bool = False
+    is_watched: bool = False
+    is_abandoned: bool = False
+    look_at: float = 0.0
+    failures: int = 0
+    renewal: Signal | None = None
+    lost_signal: Signal | None = None
 
     def __init__(
         self,
@@ -52,9 +42,9 @@ class LeaseState:
         holder: Holder,
         ttl: float,
         valid_until: float,
-        generation: int,
     ) -> None:
         self._engine = engine
+        self._generation = engine.generation
         self.name = name
         self.token = token
         self.fence = fence
@@ -62,35 +52,40 @@ class LeaseState:
         self.holder = holder
         self.ttl = ttl
         self.valid_until = valid_until
-        self.hold_until: float | None = None
-        self.generation = generation
-        self.ended: LossReason | None = None
-        self.renews = False
-        self.is_watched = False
-        self.is_abandoned = False
-        self.failures = 0
-        self.renewal: Signal | None = None
-        self.lost_signal: Signal | None = None
-        self.look_at = 0.0
 
     def __repr__(self) -> str:
         state = self.loss() or f"{self.remaining():.1f} s left"
         return f"<{type(self).__name__} {self.name!r} fence={self.fence} {state}>"
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process acquired the lease. A forked child owns nothing."""
+        return self._generation == self._engine.generation
+
     def loss(self) -> LossReason | None:
         """Why the lease is no longer held, or None while it is."""
+        engine = self._engine
+        if (
+            self.ended is None
+            and self._generation == engine.generation
+            and engine.clock.now() < self.valid_until
+        ):
+            return None
         if self.ended is not None:
             return self.ended
-        if self.generation != self._engine.generation:
-            return "released"  # a forked child owns nothing; the lease stays with its parent
-        if self._engine.clock.now() >= self.valid_until:
-            return "max_hold" if self.valid_until == self.hold_until else "expired"
-        return None
+        if self._generation != engine.generation:
+            return "released"  # as far as this process is concerned; it stays with the parent
+        return "max_hold" if self.valid_until == self.hold_until else "expired"
 
     @property
     def is_lost(self) -> bool:
         """Whether the lease has ended, for whatever reason. Right even if nobody could tell us yet."""
         return self.loss() is not None
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether the last renewal got no answer: still held, but not confirmed as it should be."""
+        return self.failures > 0 and not self.is_lost
 
     def remaining(self) -> float:
         """Seconds for which the lease can still be relied on; 0.0 once it is lost."""
@@ -99,12 +94,18 @@ class LeaseState:
     def check(self) -> None:
         """Return if the lease is held at this moment, raise `LeaseLost` with the reason if not.
 
-        What it does not promise is anything about the next moment: only a resource that compares
-        fences can refuse a holder who was paused right after checking.
+        It promises nothing about the next moment: only a resource that compares fences can refuse a
+        holder who was paused right after checking.
         """
         reason = self.loss()
         if reason is not None:
             raise LeaseLost(self.name, reason)
+
+    def extend(self, valid_until: float) -> None:
+        """Trust the lease until ``valid_until``, or until its max_hold if that comes first."""
+        hold_until = self.hold_until
+        self.valid_until = valid_until if hold_until is None else min(valid_until, hold_until)
+        self.failures = 0
 
     def end(self, reason: LossReason) -> None:
         """Note the end of the lease, once, and tell whoever waits for it."""
@@ -117,14 +118,3 @@ class LeaseState:
 
     def on_end(self) -> None:
         """For subclasses: the lease has ended just now."""
-
-    def extend(self, valid_until: float) -> None:
-        """Trust the lease until ``valid_until``, or until its max_hold if that comes first."""
-        hold_until = self.hold_until
-        self.valid_until = valid_until if hold_until is None else min(valid_until, hold_until)
-        self.failures = 0
-
-    @property
-    def is_unsure(self) -> bool:
-        """Whether the last renewal got no answer: still held, but not confirmed as it should be."""
-        return self.failures > 0 and not self.is_lost

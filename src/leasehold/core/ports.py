@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from leasehold.core.answers import Busy, Granted, LockInfo, Refusal, ReleaseAnswer, Renewal, RenewAnswer
+    from leasehold.core.answers import (
+        Busy,
+        Granted,
+        LockInfo,
+        Refusal,
+        ReleaseAnswer,
+        Renewal,
+        RenewAnswer,
+    )
 
 
 class Clock(Protocol):
@@ -78,22 +86,28 @@ class Store(Protocol):
         """Return once the store can be reached."""
         ...
 
-    async def acquire(self, name: str, *, token: str, ttl: float, floor: int, holder: str) -> Granted | Busy:
-        """Grant the lock to ``token`` if it is free; asked again with the same token, say the same."""
+    async def acquire(
+        self, name: str, token: str, ttl: float, floor: int, holder: str
+    ) -> int | Granted | Busy:
+        """Grant the lock to ``token`` if it is free.
+
+        A bare fence says that it was granted now, for all of ``ttl``; asked again with the same token,
+        the answer is the same fence and what is left.
+        """
         ...
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewAnswer]:
         """Renew many leases at once; an unknown outcome is an answer here, not an exception."""
         ...
 
-    async def release(self, name: str, *, token: str, fence: int) -> ReleaseAnswer:
+    async def release(self, name: str, token: str, fence: int) -> ReleaseAnswer:
         """End the lease of ``token``, and only that."""
         ...
 
     async def take(
-        self, name: str, *, token: str, ttl: float, floor: int, holder: str, expect_fence: int | None
+        self, name: str, token: str, ttl: float, floor: int, holder: str, expect_fence: int | None
     ) -> Granted | Refusal:
-        """Grant the lock to ``token`` whoever holds it, unless the holder's fence is not the expected."""
+        """Grant the lock whoever holds it, unless the holder's fence is not the expected one."""
         ...
 
     async def inspect(self, name: str) -> LockInfo:

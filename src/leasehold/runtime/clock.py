@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 def _best_clock() -> Callable[[], float]:
     if sys.platform == "linux":
-        return lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
+        return partial(time.clock_gettime, time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":
-        return lambda: time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+        return partial(time.clock_gettime, time.CLOCK_MONOTONIC_RAW)
     return time.monotonic
 
 

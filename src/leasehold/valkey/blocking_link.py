@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import socket
-import time
+import ssl
+import struct
 from typing import TYPE_CHECKING
 
-import hiredis
-
-from leasehold.valkey import faults, handshake
+from leasehold.valkey import codec, faults, handshake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from leasehold.valkey.endpoint import Endpoint
     from leasehold.valkey.handshake import ServerFacts
-    from leasehold.valkey.wire import Reply, Word
-
-_NOTHING = object()
+    from leasehold.valkey.wire import Reply
 
 
 class BlockingLink:
@@ -27,7 +24,7 @@ class BlockingLink:
         self._name = str(endpoint)
         self._timeout = timeout
         self._clock = clock
-        self._reader = hiredis.Reader(notEnoughData=_NOTHING)
+        self._reader = codec.new_reader()
         self._server_epoch = 0.0
         self.floor: int | None = None
         self.is_broken = False
@@ -35,38 +32,38 @@ class BlockingLink:
             self._socket = _connect(endpoint, timeout)
         except OSError as error:
             raise faults.no_connection(endpoint, error) from error
+        _set_timeouts(self._socket, timeout)
 
     def greet(self, endpoint: Endpoint, client_name: str, *, allow_eviction: bool) -> ServerFacts:
         """Introduce ourselves and learn what the server is."""
-        replies = self.exchange(handshake.greeting(endpoint, client_name))
+        commands = handshake.greeting(endpoint, client_name)
+        replies = self.exchange([codec.pack(words) for words in commands])
         facts = handshake.read_answers(replies, allow_eviction=allow_eviction)
         self.floor = facts.time_us
         self._server_epoch = facts.time_us / 1e6 - self._clock()
         return facts
 
-    def now_ms(self) -> int | str:
+    def now_ms(self) -> int:
         """About what the server's clock shows now."""
         return int((self._server_epoch + self._clock()) * 1000)
 
-    def exchange(self, commands: Sequence[Sequence[Word]]) -> list[Reply]:
+    def exchange(self, commands: Sequence[bytes]) -> list[Reply]:
         """Send ``commands`` in one piece and read their replies.
 
         Whatever interrupts it breaks the connection: half a conversation cannot be continued, or every
         later reply would answer the wrong question.
         """
         try:
-            self._socket.settimeout(self._timeout)
-            self._socket.sendall(b"".join([hiredis.pack_command(words) for words in commands]))  # type: ignore[arg-type]
-            deadline = time.monotonic() + self._timeout
-            return [self._read_reply(deadline) for _ in commands]
-        except (OSError, EOFError) as error:  # a TimeoutError is an OSError
+            self._socket.sendall(b"".join(commands))
+            return [self._read_reply() for _ in commands]
+        except (OSError, EOFError) as error:
             self.close()
-            if isinstance(error, TimeoutError):
+            if isinstance(error, TimeoutError | BlockingIOError | ssl.SSLWantReadError):
                 raise faults.silent(
                     f"no answer from {self._name} within {self._timeout:g} s", error
                 ) from error
             raise faults.silent(f"the connection to {self._name} was lost", error) from error
-        except hiredis.ProtocolError as error:
+        except codec.ProtocolError as error:
             self.close()
             raise faults.not_redis(self._name, error) from error
         except BaseException:
@@ -78,19 +75,15 @@ class BlockingLink:
         self.is_broken = True
         self._socket.close()
 
-    def _read_reply(self, deadline: float) -> Reply:
+    def _read_reply(self) -> Reply:
         while True:
             reply = self._reader.gets()
-            if reply is _NOTHING:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise TimeoutError
-                self._socket.settimeout(left)
+            if reply is codec.NOTHING:
                 data = self._socket.recv(65536)
                 if not data:
                     raise EOFError("closed by the server")
                 self._reader.feed(data)
-            elif type(reply) is not hiredis.PushNotification:
+            elif type(reply) is not codec.Push:
                 return reply
 
 
@@ -112,3 +105,12 @@ def _connect(endpoint: Endpoint, timeout: float) -> socket.socket:
     except BaseException:
         plain.close()
         raise
+
+
+def _set_timeouts(connected: socket.socket, timeout: float) -> None:
+    """Have the kernel watch the clock: Python's own timeouts cost a poll() before every send and recv."""
+    seconds, rest = divmod(timeout, 1)
+    timeval = struct.pack("@ll", int(seconds), int(rest * 1e6))
+    connected.settimeout(None)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeval)

@@ -6,12 +6,12 @@ do no harm: asking again with the same token gets the same answer.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, cast
 
-import hiredis
 from redis import exceptions
 
-from leasehold.valkey import faults
+from leasehold.valkey import codec, faults
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import redis.asyncio
 
     from leasehold.errors import StoreError
-    from leasehold.valkey.wire import Reply, Word
+    from leasehold.valkey.verb import Verb
+    from leasehold.valkey.wire import Call, Reply, Word
 
 # redis-py takes the code off these messages; the store wants it back.
 _CODES: dict[type[exceptions.ResponseError], str] = {
@@ -34,12 +35,11 @@ _CODES: dict[type[exceptions.ResponseError], str] = {
 class _Borrowed:
     """What both kinds have in common: no handshake of ours, so nothing is known about the server."""
 
-    facts = None
     floor = None
 
-    def now_ms(self) -> str:
-        """Unknown."""
-        return ""
+    def now_ms(self) -> int:
+        """This machine's clock: it is only for showing, and the server's is not known."""
+        return int(time.time() * 1000)
 
     async def close(self) -> None:
         """Leave the client open: it belongs to somebody else."""
@@ -63,22 +63,26 @@ class AsyncBorrowed(_Borrowed):
         """Always open."""
         return self
 
-    async def call(self, words: Sequence[Word]) -> Reply:
-        """The reply to one command."""
+    async def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Reply:
+        """The reply to one script."""
+        return await self.call(*verb.words(name, arguments))
+
+    async def call(self, *words: Word) -> Reply:
+        """The reply to any other command."""
         try:
             return _as_bytes(await self._client.execute_command(*words))
         except exceptions.RedisError as error:
             return _as_reply(error)
 
-    async def call_many(self, commands: Sequence[Sequence[Word]]) -> Sequence[Reply]:
-        """The replies to many commands, in one pipeline."""
+    async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
+        """The replies to many scripts, in one pipeline."""
         try:
             async with self._client.pipeline(transaction=False) as pipeline:
-                for words in commands:
-                    pipeline.execute_command(*words)
+                for verb, name, arguments in calls:
+                    pipeline.execute_command(*verb.words(name, arguments))
                 return [_as_bytes(reply) for reply in await pipeline.execute(raise_on_error=False)]
         except exceptions.RedisError as error:
-            return [_as_reply(error)] * len(commands)
+            return [_as_reply(error)] * len(calls)
 
 
 class BlockingBorrowed(_Borrowed):
@@ -96,22 +100,26 @@ class BlockingBorrowed(_Borrowed):
         """Always open."""
         return self
 
-    async def call(self, words: Sequence[Word]) -> Reply:
-        """The reply to one command."""
+    async def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Reply:
+        """The reply to one script."""
+        return await self.call(*verb.words(name, arguments))
+
+    async def call(self, *words: Word) -> Reply:
+        """The reply to any other command."""
         try:
             return _as_bytes(self._client.execute_command(*words))
         except exceptions.RedisError as error:
             return _as_reply(error)
 
-    async def call_many(self, commands: Sequence[Sequence[Word]]) -> Sequence[Reply]:
-        """The replies to many commands, in one pipeline."""
+    async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
+        """The replies to many scripts, in one pipeline."""
         try:
             with self._client.pipeline(transaction=False) as pipeline:
-                for words in commands:
-                    pipeline.execute_command(*words)
+                for verb, name, arguments in calls:
+                    pipeline.execute_command(*verb.words(name, arguments))
                 return [_as_bytes(reply) for reply in pipeline.execute(raise_on_error=False)]
         except exceptions.RedisError as error:
-            return [_as_reply(error)] * len(commands)
+            return [_as_reply(error)] * len(calls)
 
 
 def _as_bytes(reply: Any) -> Reply:
@@ -125,13 +133,13 @@ def _as_bytes(reply: Any) -> Reply:
     return reply
 
 
-def _as_reply(error: exceptions.RedisError) -> StoreError | hiredis.ReplyError:
+def _as_reply(error: exceptions.RedisError) -> StoreError | codec.ReplyError:
     """A driver's exception as the reply it stands for, or as the error that it is."""
     if isinstance(error, exceptions.AuthenticationError):
         return faults.from_reply(f"WRONGPASS {error}", error)
     if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
         return faults.silent(f"redis-py got no answer: {error}", error)
     code = _CODES.get(type(error)) if isinstance(error, exceptions.ResponseError) else None
-    reply = hiredis.ReplyError(f"{code} {error}" if code else str(error))
+    reply = codec.ReplyError(f"{code} {error}" if code else str(error))
     reply.__cause__ = error
     return reply

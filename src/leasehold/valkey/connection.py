@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import hiredis
-
 from leasehold.core.backoff import Backoff
 from leasehold.errors import StoreError, StoreUnavailable
-from leasehold.valkey import faults, handshake
+from leasehold.valkey import codec, faults, handshake
 from leasehold.valkey.link import Link
 
 if TYPE_CHECKING:
@@ -140,7 +138,7 @@ class Connection:
             facts = handshake.read_answers(replies, allow_eviction=self._options.allow_eviction)
         except BaseException as error:
             link.close("the handshake failed")
-            if isinstance(error.__cause__, hiredis.ProtocolError):
+            if isinstance(error.__cause__, codec.ProtocolError):
                 raise faults.not_redis(str(endpoint), error.__cause__) from error.__cause__
             raise
         link.began(facts)

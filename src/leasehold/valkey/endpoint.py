@@ -42,7 +42,7 @@ def parse(url: str, *, tls: ssl.SSLContext | None = None) -> Endpoint:
     options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
     if unknown := options.keys() - _OPTIONS:
         raise InvalidRequest(
-            f"unknown option {sorted(unknown)[0]!r} in the store URL; known: {', '.join(sorted(_OPTIONS))}"
+            f"unknown option {min(unknown)!r} in the store URL; known: {', '.join(sorted(_OPTIONS))}"
         )
     if parts.scheme == "unix":
         if not parts.path:

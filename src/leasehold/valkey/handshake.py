@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from leasehold.errors import StoreRefused
+from leasehold.errors import StoreError, StoreRefused
 from leasehold.valkey import faults, scripts
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def read_answers(replies: Sequence[Reply], *, allow_eviction: bool) -> ServerFac
     """
     hello, select, memory, persistence, *loads, time = replies
     for reply in (hello, select, *loads, time):
+        if isinstance(reply, StoreError):
+            raise reply  # the connection broke before the answer came
         if isinstance(reply, Exception):
             if "unknown command" in str(reply) and reply is hello:
                 raise StoreRefused(

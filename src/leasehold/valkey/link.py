@@ -12,17 +12,15 @@ import os
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import hiredis
-
-from leasehold.valkey import faults
+from leasehold.valkey import codec, faults
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from leasehold.valkey.handshake import ServerFacts
-    from leasehold.valkey.wire import Reply, Word
+    from leasehold.valkey.verb import Verb
+    from leasehold.valkey.wire import Call, Reply, Word
 
-_NOTHING = object()
 # So many unsent bytes may pile up before callers have to wait. A turn of a thousand tasks is a quarter of it.
 _HIGH_WATER = 1 << 20
 
@@ -55,41 +53,53 @@ class Link(asyncio.Protocol):
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._reader = hiredis.Reader(notEnoughData=_NOTHING)
+        self._reader = codec.new_reader()
         self._unsent: list[bytes] = []
         self._waiting: deque[tuple[_Slot, float]] = deque()
         self._room: asyncio.Future[None] | None = None
+        self._deadline = 0.0
         self._heard_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._lost_because: tuple[str, BaseException | None] | None = None
         self._server_epoch = 0.0
+        self._turn_ms = 0
 
     def began(self, facts: ServerFacts) -> None:
         """Note the server's clock, as read just now."""
         self.floor = facts.time_us
         self._server_epoch = facts.time_us / 1e6 - self._clock()
 
-    def now_ms(self) -> int | str:
-        """About what the server's clock shows now."""
-        return int((self._server_epoch + self._clock()) * 1000)
+    def now_ms(self) -> int:
+        """About what the server's clock shows now; the same for all that is asked in one turn."""
+        if not self._unsent:
+            self._turn_ms = int((self._server_epoch + self._clock()) * 1000)
+        return self._turn_ms
 
     # What callers use
 
-    def call(self, words: Sequence[Word]) -> Awaitable[Reply]:
-        """The reply to one command."""
-        if self._room is not None:
-            return self._call_when_there_is_room(words)
+    def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Awaitable[Reply]:
+        """The reply to one script."""
+        if self._room is not None or self._lost_because is not None:
+            return self._request(verb.pack(name, arguments))
+        # The same as `_request`, written out: every lock passes here twice.
         future: asyncio.Future[Reply] = self._loop.create_future()
-        self._send(hiredis.pack_command(words), future)  # type: ignore[arg-type]
+        if not self._unsent:
+            self._begin_turn()
+        self._unsent.append(verb.pack(name, arguments))
+        self._waiting.append((future, self._deadline))
         return future
 
-    async def call_many(self, commands: Sequence[Sequence[Word]]) -> Sequence[Reply]:
+    async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
+        """The replies to many scripts, sent in one piece."""
+        return await self._request_many([call.verb.pack(call.name, call.arguments) for call in calls])
+
+    def call(self, *words: Word) -> Awaitable[Reply]:
+        """The reply to any other command."""
+        return self._request(codec.pack(words))
+
+    async def call_many(self, commands: Sequence[tuple[Word, ...]]) -> Sequence[Reply]:
         """The replies to many commands, sent in one piece."""
-        await self._room_to_write()
-        batch = _Batch(self._loop.create_future(), len(commands))
-        for index, words in enumerate(commands):
-            self._send(hiredis.pack_command(words), _BatchSlot(batch, index))  # type: ignore[arg-type]
-        return await batch.future
+        return await self._request_many([codec.pack(words) for words in commands])
 
     def close(self, reason: str) -> None:
         """Break the connection now. Whoever still waits learns that the outcome is unknown."""
@@ -118,20 +128,19 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Hand every complete reply to whoever is first in line."""
         self._heard_at = self._loop.time()
-        reader = self._reader
-        waiting = self._waiting
+        gets, waiting, nothing, push = self._reader.gets, self._waiting, codec.NOTHING, codec.Push
         try:
-            reader.feed(data)
-            while (reply := reader.gets()) is not _NOTHING:
-                if type(reply) is hiredis.PushNotification:
+            self._reader.feed(data)
+            while (reply := gets()) is not nothing:
+                if type(reply) is push:
                     self._on_push(reply)
                 elif waiting:
                     slot = waiting.popleft()[0]
                     if not slot.done():
                         slot.set_result(reply)
                 else:
-                    raise hiredis.ProtocolError("a reply that nobody asked for")
-        except hiredis.ProtocolError as error:
+                    raise codec.ProtocolError("a reply that nobody asked for")
+        except codec.ProtocolError as error:
             self._break(f"{self._name} does not speak the Redis protocol: {error}", error)
 
     def eof_received(self) -> None:
@@ -154,26 +163,44 @@ class Link(asyncio.Protocol):
 
     # How it works
 
+    def _request(self, packed: bytes) -> Awaitable[Reply]:
+        if self._room is not None:
+            return self._request_when_there_is_room(packed)
+        future: asyncio.Future[Reply] = self._loop.create_future()
+        self._send(packed, future)
+        return future
+
     def _send(self, packed: bytes, slot: _Slot) -> None:
         if self._lost_because is not None:
             slot.set_exception(faults.silent(*self._lost_because))
             return
         if not self._unsent:
-            self._loop.call_soon(self._flush)
+            self._begin_turn()
         self._unsent.append(packed)
-        deadline = self._loop.time() + self._timeout
-        self._waiting.append((slot, deadline))
+        self._waiting.append((slot, self._deadline))
+
+    def _begin_turn(self) -> None:
+        """What is asked in one turn of the loop is written together and has one deadline."""
+        self._loop.call_soon(self._flush)
+        self._deadline = self._loop.time() + self._timeout
         if self._timer is None:
-            self._timer = self._loop.call_at(deadline, self._look_at_the_clock)
+            self._timer = self._loop.call_at(self._deadline, self._look_at_the_clock)
 
     def _flush(self) -> None:
         if self._unsent and self._transport is not None:
             self._transport.write(b"".join(self._unsent))
             self._unsent.clear()
 
-    async def _call_when_there_is_room(self, words: Sequence[Word]) -> Reply:
+    async def _request_when_there_is_room(self, packed: bytes) -> Reply:
         await self._room_to_write()
-        return await self.call(words)
+        return await self._request(packed)
+
+    async def _request_many(self, commands: list[bytes]) -> Sequence[Reply]:
+        await self._room_to_write()
+        batch = _Batch(self._loop.create_future(), len(commands))
+        for index, packed in enumerate(commands):
+            self._send(packed, _BatchSlot(batch, index))
+        return await batch.future
 
     async def _room_to_write(self) -> None:
         if self._room is not None:

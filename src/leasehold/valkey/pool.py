@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from leasehold.errors import StoreUnavailable
-from leasehold.valkey import handshake
+from leasehold.valkey import codec, handshake
 from leasehold.valkey.blocking_link import BlockingLink
 
 if TYPE_CHECKING:
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from leasehold.valkey.handshake import ServerFacts
     from leasehold.valkey.options import Options
-    from leasehold.valkey.wire import Reply, Word
+    from leasehold.valkey.verb import Verb
+    from leasehold.valkey.wire import Call, Reply, Word
 
 
 class Pool:
@@ -110,12 +111,19 @@ class Turn:
         self.floor = link.floor
         self.now_ms = link.now_ms
 
-    async def call(self, words: Sequence[Word]) -> Reply:
-        """The reply to one command."""
-        return (await self.call_many((words,)))[0]
+    async def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Reply:
+        """The reply to one script."""
+        return self._converse((verb.pack(name, arguments),))[0]
 
-    async def call_many(self, commands: Sequence[Sequence[Word]]) -> Sequence[Reply]:
-        """The replies to many commands, sent in one piece."""
+    async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
+        """The replies to many scripts, sent in one piece."""
+        return self._converse([call.verb.pack(call.name, call.arguments) for call in calls])
+
+    async def call(self, *words: Word) -> Reply:
+        """The reply to any other command."""
+        return self._converse((codec.pack(words),))[0]
+
+    def _converse(self, commands: Sequence[bytes]) -> list[Reply]:
         try:
             return self._link.exchange(commands)
         finally:

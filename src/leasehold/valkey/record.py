@@ -1,6 +1,7 @@
-"""Reading what a lock's record says about its holder.
+"""What everybody may see of a lock's record.
 
-The scripts write it as ``1x<token><fence> <since_ms> <holder>`` and hand out only what follows the token.
+The record of an exclusive hold is ``1x<token><since_ms> <holder>``. The token never leaves the scripts; this
+is about the rest.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ if TYPE_CHECKING:
 
 
 class Holding(NamedTuple):
-    """Who holds a lock, since when (Unix seconds), and by which fence."""
+    """Who holds a lock, and since when (Unix seconds)."""
 
-    fence: int
     since: float
     holder: Holder
 
@@ -24,5 +24,5 @@ def parse_holding(public: bytes) -> Holding | None:
     """The public part of a record; None where there is none."""
     if not public:
         return None
-    fence, since_ms, holder = public.split(b" ", 2)
-    return Holding(int(fence), int(since_ms) / 1000, json.loads(holder))
+    since_ms, holder = public.split(b" ", 1)
+    return Holding(int(since_ms) / 1000, json.loads(holder))

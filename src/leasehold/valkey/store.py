@@ -2,117 +2,108 @@
 
 from __future__ import annotations
 
-import math
+from math import ceil
 from typing import TYPE_CHECKING
 
 from leasehold.core.answers import DONE, Busy, Ended, Granted, LockInfo, Refusal
 from leasehold.errors import StoreError
 from leasehold.valkey import faults, scripts
-from leasehold.valkey.keys import check_namespace, key_of
+from leasehold.valkey.keys import check_namespace
 from leasehold.valkey.record import parse_holding
+from leasehold.valkey.verb import Verb
+from leasehold.valkey.wire import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from leasehold.core.answers import ReleaseAnswer, Renewal, RenewAnswer
-    from leasehold.valkey.scripts import Script
     from leasehold.valkey.wire import Reply, Session, Wire, Word
-
-_EVALSHA = b"EVALSHA"
-_EVAL = b"EVAL"
 
 
 class ValkeyStore:
     """Implements `leasehold.core.ports.Store` over any `Wire`."""
 
     def __init__(self, wire: Wire, *, namespace: str) -> None:
+        check_namespace(namespace)
         self._wire = wire
-        self._namespace = check_namespace(namespace)
+        self._acquire = Verb(scripts.ACQUIRE, namespace)
+        self._renew = Verb(scripts.RENEW, namespace)
+        self._release = Verb(scripts.RELEASE, namespace)
+        self._take = Verb(scripts.TAKE, namespace)
+        self._inspect = Verb(scripts.INSPECT, namespace)
 
     async def open(self) -> None:
         """See the port."""
-        # A command and not just a connection: over a borrowed client only that shows anything.
         session = self._wire.session or await self._wire.open_session()
-        reply = await session.call(("PING",))
-        if isinstance(reply, StoreError):
-            raise reply
-        if isinstance(reply, Exception):
-            raise faults.from_reply(str(reply), reply)
+        # A command and not just a connection: over a borrowed client only that shows anything.
+        _raise_if_error(await session.call("PING"))
 
-    async def acquire(self, name: str, *, token: str, ttl: float, floor: int, holder: str) -> Granted | Busy:
+    async def acquire(
+        self, name: str, token: str, ttl: float, floor: int, holder: str
+    ) -> int | Granted | Busy:
         """See the port."""
         session = self._wire.session or await self._wire.open_session()
-        words = self._words(
-            scripts.ACQUIRE, name, token, _ms(ttl), _floor(session, floor), session.now_ms(), holder
-        )
-        reply = await session.call(words)
-        if type(reply) is not int:
-            reply = await self._checked(reply, scripts.ACQUIRE, words)
-            if type(reply) is not int:
-                fence, left_ms, holding = reply
-                if fence:
-                    return Granted(fence, _seconds(left_ms))
-                held = parse_holding(holding)
-                return Busy(held and held.holder, _seconds(left_ms))
-        return Granted(reply, ttl)
+        arguments = _grant_arguments(session, token, ttl, floor, holder)
+        reply = await session.run(self._acquire, name, arguments)
+        if type(reply) is int:
+            return reply
+        reply = await self._checked(reply, self._acquire, name, arguments)
+        if type(reply) is int:
+            return reply
+        fence, left_ms, public = reply
+        if fence:
+            return Granted(fence, _seconds(left_ms))
+        held = parse_holding(public)
+        return Busy(held and held.holder, _seconds(left_ms))
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewAnswer]:
         """See the port."""
-        commands = [
-            self._words(scripts.RENEW, renewal.name, renewal.token, renewal.fence, _ms(renewal.ttl))
+        calls = [
+            Call(self._renew, renewal.name, (renewal.token, renewal.fence, _ms(renewal.ttl)))
             for renewal in renewals
         ]
         try:
             session = self._wire.session or await self._wire.open_session()
-            replies = await session.call_many(commands)
+            replies = await session.run_many(calls)
         except StoreError as error:
-            return [error] * len(commands)
-        return [
-            await self._renew_answer(reply, words) for reply, words in zip(replies, commands, strict=True)
-        ]
+            return [error] * len(calls)
+        return [await self._renewed(reply, call) for reply, call in zip(replies, calls, strict=True)]
 
-    async def release(self, name: str, *, token: str, fence: int) -> ReleaseAnswer:
+    async def release(self, name: str, token: str, fence: int) -> ReleaseAnswer:
         """See the port."""
         session = self._wire.session or await self._wire.open_session()
-        words = self._words(scripts.RELEASE, name, token, fence)
-        reply = await session.call(words)
-        if type(reply) is not int:
-            reply = await self._checked(reply, scripts.RELEASE, words)
-        return _done_or_ended(reply)
+        arguments = (token,)
+        reply = await session.run(self._release, name, arguments)
+        if reply != 1:
+            reply = await self._checked(reply, self._release, name, arguments)
+            if reply != 1:
+                return await self._how_it_ended(name, fence)
+        return DONE
 
     async def take(
-        self, name: str, *, token: str, ttl: float, floor: int, holder: str, expect_fence: int | None
+        self, name: str, token: str, ttl: float, floor: int, holder: str, expect_fence: int | None
     ) -> Granted | Refusal:
         """See the port."""
         session = self._wire.session or await self._wire.open_session()
-        words = self._words(
-            scripts.TAKE,
-            name,
-            token,
-            _ms(ttl),
-            _floor(session, floor),
-            session.now_ms(),
-            holder,
-            "" if expect_fence is None else expect_fence,
-        )
-        reply = await self._checked(await session.call(words), scripts.TAKE, words)
-        fence, second, holding = reply
+        expected = "" if expect_fence is None else expect_fence
+        arguments = (*_grant_arguments(session, token, ttl, floor, holder), expected)
+        reply = await session.run(self._take, name, arguments)
+        fence, second, public = await self._checked(reply, self._take, name, arguments)
         if fence:
             return Granted(fence, _seconds(second))
-        held = parse_holding(holding)
+        held = parse_holding(public)
         return Refusal(second, held and held.holder)
 
     async def inspect(self, name: str) -> LockInfo:
         """See the port."""
         session = self._wire.session or await self._wire.open_session()
-        words = self._words(scripts.INSPECT, name)
-        holding, left_ms, last_fence, waiters = await self._checked(
-            await session.call(words), scripts.INSPECT, words
-        )
-        held = parse_holding(holding)
+        reply = await session.run(self._inspect, name, ())
+        public, left_ms, last_fence = await self._checked(reply, self._inspect, name, ())
+        fence = int(last_fence) if last_fence else None
+        held = parse_holding(public)
         if held is None:
-            return LockInfo(name, None, int(last_fence) if last_fence else None, None, None, None, waiters)
-        return LockInfo(name, "exclusive", held.fence, held.holder, held.since, _seconds(left_ms), waiters)
+            return LockInfo(name, None, fence, None, None, None, 0)
+        return LockInfo(name, "exclusive", fence, held.holder, held.since, _seconds(left_ms), 0)
 
     async def close(self) -> None:
         """End every connection."""
@@ -122,56 +113,55 @@ class ValkeyStore:
         """In a child process: let go of the parent's connections."""
         self._wire.after_fork()
 
-    def _words(self, script: Script, name: str, *arguments: Word) -> tuple[Word, ...]:
-        key = key_of(self._namespace, name)
-        return (
-            _EVALSHA,
-            script.sha,
-            len(script.suffixes),
-            *[key + suffix for suffix in script.suffixes],
-            *arguments,
-        )
-
-    async def _checked(self, reply: Reply, script: Script, words: tuple[Word, ...]) -> Reply:
+    async def _checked(self, reply: Reply, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Reply:
         """``reply`` if it is one; an error reply as the exception it stands for.
 
         A server that restarted, failed over or was told SCRIPT FLUSH has forgotten the script: NOSCRIPT
-        says that nothing was done, so the whole text is sent and remembered again.
+        says that nothing was done, so the whole text is sent, and remembered again.
         """
         if isinstance(reply, Exception) and str(reply).startswith("NOSCRIPT"):
             session = self._wire.session or await self._wire.open_session()
-            reply = await session.call((_EVAL, script.source, *words[2:]))
-        if isinstance(reply, StoreError):
-            raise reply
-        if isinstance(reply, Exception):
-            raise faults.from_reply(str(reply), reply)
+            reply = await session.call(*verb.words_in_full(name, arguments))
+        _raise_if_error(reply)
         return reply
 
-    async def _renew_answer(self, reply: Reply, words: tuple[Word, ...]) -> RenewAnswer:
+    async def _how_it_ended(self, name: str, fence: int) -> Ended:
+        """Why a lease is gone, asked only when it is: the common release need not carry the question."""
+        session = self._wire.session or await self._wire.open_session()
+        reply = await session.call("GET", self._release.key(name, "taken"))
+        _raise_if_error(reply)
+        return Ended.TAKEN if reply is not None and int(reply) > fence else Ended.EXPIRED
+
+    async def _renewed(self, reply: Reply, call: Call) -> RenewAnswer:
         try:
-            return _done_or_ended(await self._checked(reply, scripts.RENEW, words))
+            answer = await self._checked(reply, *call)
         except StoreError as error:
             return error
+        if answer == 1:
+            return DONE
+        return Ended.TAKEN if answer < 0 else Ended.EXPIRED
 
 
-def _done_or_ended(reply: int) -> ReleaseAnswer:
-    if reply == 1:
-        return DONE
-    return Ended.TAKEN if reply < 0 else Ended.EXPIRED
+def _grant_arguments(session: Session, token: str, ttl: float, floor: int, holder: str) -> tuple[Word, ...]:
+    """What acquire and take have in common: record, ttl_ms, floor."""
+    own_floor = session.floor
+    # "@" tells the script to read the server's clock itself.
+    least = f"@{floor}" if own_floor is None else max(floor, own_floor)
+    return (f"1x{token}{session.now_ms()} {holder}", ceil(ttl * 1000), least)
+
+
+def _raise_if_error(reply: Reply) -> None:
+    if isinstance(reply, StoreError):
+        raise reply
+    if isinstance(reply, Exception):
+        raise faults.from_reply(str(reply), reply)
 
 
 def _ms(seconds: float) -> int:
     """Whole milliseconds, rounded up: the store must not end a lease before its holder does."""
-    return math.ceil(seconds * 1000)
+    return ceil(seconds * 1000)
 
 
 def _seconds(milliseconds: int) -> float:
     """Seconds; PTTL's negative answers (no key, no expiry) count as nothing left."""
     return max(milliseconds, 0) / 1000
-
-
-def _floor(session: Session, floor: int) -> int | str:
-    """The larger of the caller's floor and the session's; ``@`` tells the script to read the clock."""
-    if session.floor is None:
-        return f"@{floor}"
-    return max(session.floor, floor)

@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
+
+    from leasehold.valkey.verb import Verb
 
 Word = bytes | str | int
 Reply = Any
 """What a server answered: bytes, int, list, None or, for an error reply, an exception as a value."""
 
 
+class Call(NamedTuple):
+    """A script to run on a lock."""
+
+    verb: Verb
+    name: str
+    arguments: tuple[Word, ...]
+
+
 class Session(Protocol):
     """One connection to one server, from one handshake to the moment it breaks.
 
     ``floor`` and ``now_ms`` belong to the session because they come from the clock of the very server
-    that its commands go to; both are empty where reconnects cannot be seen, and then the scripts read
-    the clock themselves.
+    that its commands go to.
     """
 
     @property
     def floor(self) -> int | None:
-        """The server's clock in microseconds when the session began."""
+        """The server's clock in microseconds when the session began; None if reconnects are not seen."""
         ...
 
-    def now_ms(self) -> int | str:
-        """About what the server's clock shows now, for showing to people; empty if unknown."""
+    def now_ms(self) -> int:
+        """About what the server's clock shows now, for showing to people."""
         ...
 
-    def call(self, words: Sequence[Word]) -> Awaitable[Reply]:
-        """The reply to one command; raises `StoreUnavailable` if there is none."""
+    def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Awaitable[Reply]:
+        """The reply to one script; raises `StoreUnavailable` if there is none."""
         ...
 
-    def call_many(self, commands: Sequence[Sequence[Word]]) -> Awaitable[Sequence[Reply]]:
-        """The replies to many commands sent in one piece; an unknown one is a `StoreUnavailable`."""
+    def run_many(self, calls: Sequence[Call]) -> Awaitable[Sequence[Reply]]:
+        """The replies to many scripts sent in one piece; an unknown one is a `StoreUnavailable`."""
+        ...
+
+    def call(self, *words: Word) -> Awaitable[Reply]:
+        """The reply to any other command."""
         ...
 
 

@@ -1,9 +1,9 @@
 -- Who holds the lock. The token stays here.
--- KEYS: lock, fence, queue
+-- KEYS: lock, fence
 -- ARGV:
--- Returns: {holding, left_ms, last_fence, waiters}; holding is '' and left_ms negative when free
--- Uses: record
-local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
+-- Returns: {public, left_ms, fence}; public is '' and left_ms negative when nobody holds it
+local lock, fence = KEYS[1], KEYS[2]
 
-local _, holding = read_record(lock)
-return {holding or '', redis.call('PTTL', lock), redis.call('GET', fence) or '', redis.call('ZCARD', queue)}
+-- Uses: record
+local _, public = read_record(lock)
+return {public or '', redis.call('PTTL', lock), redis.call('GET', fence) or ''}

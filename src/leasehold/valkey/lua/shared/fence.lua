@@ -1,15 +1,19 @@
--- The next fence of a lock, and a day more for its counter.
--- It counts on while the counter is there. A counter that is missing or behind the floor (FLUSHALL, a
--- restart from an older snapshot, a promoted stale replica) starts again at the server's own clock,
--- which is ahead of every fence granted before. A floor of '@N' means that clock, or N if that is more.
+-- Fences of one lock grow for ever. The counter counts on while it is there. One that is missing or behind
+-- the floor (FLUSHALL, a restart from an older snapshot, a promoted stale replica) starts again at the
+-- server's own clock, which is ahead of every fence granted before. Where reconnects are not seen, the
+-- floor is written '@N': start again at the clock every time, and at N at least.
+-- The counter outlives every lease: it expires two days after its last use.
+local function restart_fence(fence, floor)
+  local least = tonumber(floor) or tonumber(string.sub(floor, 2))
+  -- The counter as well: the clock may have been set back since.
+  local count = math.max(now_us(), least, tonumber(redis.call('GET', fence)) or 0)
+  redis.call('SET', fence, string.format('%.0f', count), 'EX', 172800)
+  return count
+end
+
 local function next_fence(fence, floor)
-  local least = tonumber(floor) or math.max(now_us(), tonumber(string.sub(floor, 2)))
   local count = redis.call('INCR', fence)
-  if count < least then
-    count = math.max(now_us(), least)
-    redis.call('SET', fence, string.format('%.0f', count), 'EX', 86400)
-  else
-    redis.call('EXPIRE', fence, 86400)
-  end
+  if count < (tonumber(floor) or math.huge) then return restart_fence(fence, floor) end
+  redis.call('EXPIRE', fence, 172800)
   return count
 end

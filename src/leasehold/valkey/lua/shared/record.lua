@@ -1,12 +1,6 @@
--- The record of an exclusive hold: version, kind, token (32), fence, since_ms, holder.
--- What follows the token is for everybody's eyes.
-local function write_record(lock, token, count, since_ms, holder, ttl_ms)
-  if since_ms == '' then since_ms = string.format('%.0f', now_us() / 1000) end
-  local record = '1x' .. token .. string.format('%.0f', count) .. ' ' .. since_ms .. ' ' .. holder
-  redis.call('SET', lock, record, 'PX', ttl_ms)
-end
-
--- Token and public part, or nothing. A newer version's record is an error: better refused than misread.
+-- The record of an exclusive hold: version, kind, token (32), since_ms, holder.
+-- Who it belongs to, and what everybody may see of it; nothing if there is none. A record of another
+-- version is an error: better refused than misread.
 local function read_record(lock)
   local record = redis.call('GET', lock)
   if not record then return end

@@ -1,0 +1,182 @@
+"""The commands."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from leasehold.cli import options, releasing, running, serving, showing
+from leasehold.cli.exits import AFTER_SIGNAL, MEANINGS, Exit
+from leasehold.cli.stores import Store
+
+_EXIT_CODES = "\n".join(
+    [
+        "[bold]Exit codes[/bold]",
+        *(f"  [cyan]{code.value:<5}[/cyan]  {meaning}" for code, meaning in MEANINGS.items()),
+        f"  [cyan]{AFTER_SIGNAL}+n[/cyan]  run: the command was ended by signal n",
+        "run passes on the exit code of the command.",
+        "Errors go to stderr: one line, or with --json one object with code and message.",
+    ]
+)
+
+app = typer.Typer(
+    help="Locks with leases on Valkey or Redis.",
+    epilog=_EXIT_CODES,
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def leasehold(context: typer.Context, *, version: options.Version = False) -> None:  # noqa: ARG001
+    """Locks with leases on Valkey or Redis."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command(epilog=_EXIT_CODES)
+def run(
+    name: options.LockName,
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="COMMAND", help="What to run, and its arguments, after two dashes.", show_default=False
+        ),
+    ],
+    *,
+    ttl: Annotated[
+        float, typer.Option(help="Seconds a lease lasts; it is renewed every third.", envvar="LEASEHOLD_TTL")
+    ] = 30,
+    wait: Annotated[
+        str,
+        typer.Option(
+            metavar="SECONDS|forever",
+            help="How long to wait for the lock; 0 asks once.",
+            envvar="LEASEHOLD_WAIT",
+        ),
+    ] = "5",
+    holder: Annotated[
+        str | None,
+        typer.Option(help="Who to show as the holder. Default: user@host:pid.", show_default=False),
+    ] = None,
+    max_hold: Annotated[
+        float | None, typer.Option(help="Stop the command after so many seconds.", show_default=False)
+    ] = None,
+    grace: Annotated[
+        float, typer.Option(help="Seconds between SIGTERM and SIGKILL when the lease is lost.")
+    ] = 5,
+    retry_interval: Annotated[
+        float,
+        typer.Option(help="Longest pause while waiting for the lock.", envvar="LEASEHOLD_RETRY_INTERVAL"),
+    ] = 0.05,
+    allow_eviction: Annotated[
+        bool,
+        typer.Option(
+            "--allow-eviction", help="Use a server that may drop held locks.", rich_help_panel="Store"
+        ),
+    ] = False,
+    url: options.Url = None,
+    data_dir: options.DataDir = None,
+    namespace: options.Namespace = "lock",
+    timeout: options.Timeout = 2,
+    json: options.Json = False,  # noqa: ARG001 - its errors are reported by `entry`, its stdout is the command's
+) -> int:
+    """Hold a lock while a command runs: leasehold run NAME -- COMMAND…
+
+    The command finds its fence in LEASEHOLD_FENCE and the lock's name in
+    LEASEHOLD_NAME. Its exit code is passed on, and signals are passed on to it.
+
+    If the lease is lost, the command and all it has started get SIGTERM, and
+    SIGKILL after --grace. If the store cannot be reached, SIGTERM comes early
+    enough that the command has ended when the lease does. If leasehold itself
+    is killed, the kernel kills the command (on Linux), not what it has started.
+
+    What the command leaves in the background runs on without the lock.
+    """
+    terms = running.Terms(ttl, options.seconds_to_wait(wait), holder, max_hold, grace)
+    client = Store(url, data_dir, namespace, timeout).connect(
+        retry_interval=retry_interval, allow_eviction=allow_eviction
+    )
+    return asyncio.run(running.hold_and_run(client, name, command, terms))
+
+
+@app.command()
+def show(
+    name: options.LockName,
+    *,
+    url: options.Url = None,
+    data_dir: options.DataDir = None,
+    namespace: options.Namespace = "lock",
+    timeout: options.Timeout = 2,
+    json: options.Json = False,
+) -> None:
+    """Show who holds a lock, since when, and for how long."""
+    with Store(url, data_dir, namespace, timeout).connect_blocking(allow_eviction=True) as locks:
+        info = locks.inspect(name)
+    if json:
+        showing.show_json(showing.lock_as_json(info))
+    else:
+        showing.show_lock(info)
+
+
+@app.command()
+def release(
+    name: options.LockName,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Yes, take it away from whoever holds it.", show_default=False)
+    ] = False,
+    url: options.Url = None,
+    data_dir: options.DataDir = None,
+    namespace: options.Namespace = "lock",
+    timeout: options.Timeout = 2,
+    json: options.Json = False,
+) -> None:
+    """Take a lock away from its holder and set it free.
+
+    The fence grows, so a resource that compares fences will refuse the old
+    holder as soon as it has seen the next one.
+    """
+    releasing.check_is_meant(name, is_forced=force)
+    with Store(url, data_dir, namespace, timeout).connect_blocking(allow_eviction=True) as locks:
+        released = releasing.release_by_force(locks, name)
+    if json:
+        showing.show_json(released.as_json())
+    else:
+        typer.echo(released.as_text())
+
+
+@app.command()
+def doctor(
+    *,
+    url: options.Url = None,
+    data_dir: options.DataDir = None,
+    namespace: options.Namespace = "lock",
+    timeout: options.Timeout = 2,
+    json: options.Json = False,
+) -> int:
+    """Check whether the store can be trusted with locks, and say what to do."""
+    with Store(url, data_dir, namespace, timeout).connect_blocking(allow_eviction=True) as locks:
+        findings = locks.diagnose()
+    is_healthy = all(finding.status != "problem" for finding in findings)
+    if json:
+        showing.show_json({"ok": is_healthy, "findings": [asdict(finding) for finding in findings]})
+    else:
+        showing.show_findings(findings)
+    return Exit.DONE if is_healthy else Exit.PROBLEM
+
+
+@app.command()
+def serve(
+    *,
+    data_dir: options.DataDir = None,
+    timeout: options.Timeout = 2,
+    json: options.Json = False,
+) -> None:
+    """Run the embedded Valkey in the foreground until Ctrl-C or SIGTERM."""
+    asyncio.run(serving.serve(data_dir, timeout=timeout, in_json=json))

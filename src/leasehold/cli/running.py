@@ -1,0 +1,125 @@
+"""``leasehold run``: a command under a lock."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from leasehold.cli.commands import Command, find_executable
+from leasehold.cli.exits import AFTER_SIGNAL
+from leasehold.cli.failures import explain, failure_of, warn
+from leasehold.cli.signals import Signals
+from leasehold.cli.wording import holder_line, moment
+from leasehold.errors import AcquireTimeout, InvalidRequest, LeaseLost, LockBusy, LossReason, StoreError
+
+if TYPE_CHECKING:
+    from leasehold import Client, Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How to hold the lock, and for how long a command that has to stop may clean up."""
+
+    ttl: float
+    wait: float | None
+    holder: str | None
+    max_hold: float | None
+    grace: float
+
+    def __post_init__(self) -> None:
+        if not self.grace >= 0:  # NaN is not, either
+            raise InvalidRequest(f"grace must be a number of seconds from 0, not {self.grace!r}")
+
+    @property
+    def margin(self) -> float:
+        """How long before the end of a lease that is not being renewed the command is told to stop.
+
+        So it has ended when the lease has, and not a grace time later. At most a third of the lease: one
+        that is renewed as it should be always has more left.
+        """
+        return min(self.grace, self.ttl / 3, self.ttl if self.max_hold is None else self.max_hold / 3)
+
+
+async def hold_and_run(client: Client, name: str, command: list[str], terms: Terms) -> int:
+    """The exit code of ``command``, run while holding ``name``. It learns the fence, never the token."""
+    find_executable(command[0])
+    with Signals() as signals:
+        try:
+            async with client as locks:
+                return await _run_locked(locks, name, command, terms, signals)
+        except asyncio.CancelledError:
+            if signals.stopped_by is None:
+                raise
+            return AFTER_SIGNAL + signals.stopped_by
+
+
+async def _run_locked(locks: Client, name: str, command: list[str], terms: Terms, signals: Signals) -> int:
+    code: int | None = None
+    try:
+        async with locks.lock(
+            name,
+            ttl=terms.ttl,
+            wait=terms.wait,
+            holder=terms.holder,
+            max_hold=terms.max_hold,
+            on_loss="signal",
+        ) as lease:
+            environ = os.environ | {"LEASEHOLD_NAME": name, "LEASEHOLD_FENCE": str(lease.fence)}
+            signals.command = await Command.start(command, environ)
+            code = await _attend(signals.command, lease, terms)
+    except LockBusy as busy:
+        await _say_who(locks, busy)
+    except LeaseLost as lost:
+        if code is None:
+            raise
+        # Found out when giving it back: the command may have worked without the lock for a while.
+        raise failure_of(lost, f"{lost}; the command had ended by then, with {code}") from lost
+    except StoreError as error:
+        if code is None:
+            raise
+        warn(f"the command has ended, but the lock stays held until its ttl is over: {explain(error)}")
+    assert code is not None
+    return code
+
+
+async def _attend(command: Command, lease: Lease, terms: Terms) -> int:
+    """Wait for the command's end, or bring it about when the lease ends first."""
+    ended = asyncio.create_task(command.wait())
+    lost = asyncio.create_task(_loss(lease, terms.margin))
+    await asyncio.wait({ended, lost}, return_when=asyncio.FIRST_COMPLETED)
+    if ended.done():
+        lost.cancel()
+        return ended.result()
+    reason = lost.result()
+    is_in_time = not lease.is_lost
+    is_stopped = await command.stop(terms.margin if is_in_time else terms.grace)
+    error = LeaseLost(lease.name, reason)
+    if is_stopped:
+        raise failure_of(error, f"{error}; the command was stopped")
+    raise failure_of(error, f"{error}; the command runs on, because this user may not stop it")
+
+
+async def _loss(lease: Lease, margin: float) -> LossReason:
+    """Return when the lease is lost, or will be in ``margin`` seconds unless a late renewal succeeds."""
+    while (left := lease.remaining() - margin) > 0:
+        if reason := await lease.lost(timeout=left):
+            return reason
+    return lease.loss() or ("max_hold" if lease.valid_until == lease.hold_until else "expired")
+
+
+async def _say_who(locks: Client, busy: LockBusy) -> NoReturn:
+    """Report a busy lock with its holder and since when, as far as that can still be found out."""
+    holder, since = busy.holder, None
+    with suppress(StoreError):
+        info = await locks.inspect(busy.name)
+        if info.is_held:
+            holder, since = info.holder, info.held_since
+    message = f"{busy.name!r} is held by {holder_line(holder) if holder is not None else 'somebody else'}"
+    if since is not None:
+        message += f" since {moment(since)}"
+    if isinstance(busy, AcquireTimeout):
+        message += f"; gave up after {busy.waited:.1f} s"
+    raise failure_of(busy, message, held_since=since) from busy

@@ -1,0 +1,58 @@
+"""Which store is meant: what the flags say, else the environment, else the embedded one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import leasehold
+from leasehold.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The options that every command has."""
+
+    url: str | None
+    data_dir: Path | str | None
+    namespace: str
+    timeout: float
+
+    def connect(self, **options: Any) -> leasehold.Client:
+        """An asynchronous client."""
+        return leasehold.connect(**self._where(), **options)
+
+    def connect_blocking(self, **options: Any) -> leasehold.blocking.Client:
+        """A blocking client."""
+        return leasehold.blocking.connect(**self._where(), **options)
+
+    def _where(self) -> dict[str, Any]:
+        url, data_dir = locate(self.url, self.data_dir, os.environ)
+        return {"url": url, "data_dir": data_dir, "namespace": self.namespace, "timeout": self.timeout}
+
+
+def locate(
+    url: str | None, data_dir: Path | str | None, environ: Mapping[str, str]
+) -> tuple[str | None, Path | str | None]:
+    """A URL, or None for the embedded store in the directory beside it. Flags go before the environment.
+
+    In the environment a URL goes before a directory: locks that were meant to be shared must never
+    silently become local ones.
+    """
+    if url is not None or data_dir is not None:
+        return url, data_dir  # both is an error, which the library explains
+    if found := environ.get("LEASEHOLD_STORE_URL"):
+        return found, None
+    host, port = environ.get("REDIS_HOST"), environ.get("REDIS_PORT")
+    if host or port:
+        if port and not port.isdecimal():
+            # Kubernetes sets REDIS_PORT=tcp://... beside a service of that name.
+            raise InvalidRequest(f"REDIS_PORT must be a number, not {port!r}; or set LEASEHOLD_STORE_URL")
+        host = f"[{host}]" if host and ":" in host else host or "localhost"
+        return f"redis://{host}:{port or 6379}", None
+    return None, environ.get("LEASEHOLD_DATA_DIR") or None

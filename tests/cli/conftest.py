@@ -1,0 +1,182 @@
+"""`leasehold …` as a real process, in an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.waiting import eventually
+
+import leasehold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from tests.support.servers import Server
+
+    from leasehold.blocking import Client
+
+LEASEHOLD = [sys.executable, "-m", "leasehold"]
+# Gives a process the terminal on its stdin as its own, as a login does.
+WITH_TERMINAL = [
+    sys.executable,
+    "-ISc",
+    "import fcntl, os, sys, termios as t; os.setsid(); fcntl.ioctl(0, t.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])",
+]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a finished `leasehold …` left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        """The JSON object on stderr, which must be all that is there."""
+        return json.loads(self.err)
+
+    @property
+    def line(self) -> str:
+        """The one line on stderr."""
+        (line,) = self.err.splitlines()
+        return line
+
+
+class Cli:
+    """Runs `leasehold` against one store, or against what `env` says."""
+
+    def __init__(self, home: Path, stack: ExitStack, url: str | None) -> None:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("LEASEHOLD_", "REDIS_"))}
+        self.env = kept | {"HOME": str(home), "XDG_DATA_HOME": str(home / "data"), "NO_COLOR": "1"}
+        if url is not None:
+            self.env["LEASEHOLD_STORE_URL"] = url
+        self._home = home
+        self._stack = stack
+
+    def start(
+        self,
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        prefix: Sequence[str] = (),
+        **options: Any,
+    ) -> subprocess.Popen[str]:
+        """A running `leasehold` without a terminal, killed with the test; `prefix` is what starts it."""
+        settings: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "start_new_session": True,
+        }
+        return self._launch([*prefix, *LEASEHOLD, *arguments], env, settings | options)
+
+    def start_in_terminal(self, terminal: int, *arguments: str) -> subprocess.Popen[str]:
+        """A running `leasehold` that has `terminal` (the slave of a pty) as its controlling terminal."""
+        settings: dict[str, Any] = {"stdin": terminal, "stdout": terminal, "stderr": subprocess.PIPE}
+        return self._launch([*WITH_TERMINAL, *LEASEHOLD, *arguments], None, settings)
+
+    def __call__(
+        self,
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        timeout: float = 30,
+    ) -> Answer:
+        """Run to the end."""
+        process = self.start(*arguments, env=env)
+        return finish(process, timeout=timeout)
+
+    def python(self, code: str, *arguments: str) -> Answer:
+        """Run Python code to the end instead."""
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return finish(self._launch([sys.executable, "-c", code, *arguments], None, pipes))
+
+    def _launch(
+        self, command: list[str], env: dict[str, str] | None, options: dict[str, Any]
+    ) -> subprocess.Popen[str]:
+        process = subprocess.Popen(command, env=self.env | (env or {}), cwd=self._home, text=True, **options)
+        self._stack.callback(_end, process)
+        return process
+
+
+def finish(process: subprocess.Popen[str], *, typing: str | None = None, timeout: float = 30) -> Answer:
+    out, err = process.communicate(typing, timeout=timeout)
+    return Answer(process.returncode, out or "", err or "")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    # What it started dies with it, except where a test lets that happen on purpose.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(10)
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
+
+
+class Terminal:
+    """A pseudo-terminal: `slave` is for the process, the rest for the one who sits in front of it."""
+
+    def __init__(self) -> None:
+        self._master, self.slave = os.openpty()
+        self._seen = b""
+
+    def type(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def expect(self, text: str, within: float = 20) -> None:
+        """Read what is shown until `text` is."""
+
+        def is_shown() -> bool:
+            if select.select([self._master], [], [], 0)[0]:
+                self._seen += os.read(self._master, 65536)
+            return text.encode() in self._seen
+
+        eventually(is_shown, within, message=f"{text!r} is shown")
+
+    def close(self) -> None:
+        os.close(self._master)
+        os.close(self.slave)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    made = Terminal()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def cli_for(tmp_path: Path) -> Iterator[Callable[[str | None], Cli]]:
+    """`cli_for(url)`: the command line for a store; None for the embedded one, in the test's own directory."""
+    with ExitStack() as stack:
+        yield lambda url: Cli(tmp_path, stack, url)
+
+
+@pytest.fixture
+def cli(cli_for: Callable[[str | None], Cli], valkey: Server) -> Cli:
+    """The command line for the session's Valkey."""
+    return cli_for(valkey.url)
+
+
+@pytest.fixture
+def locks(valkey: Server) -> Iterator[Client]:
+    """The library on the session's Valkey, to play the others."""
+    with leasehold.blocking.connect(valkey.url, holder="the-test") as client:
+        yield client

@@ -1,0 +1,431 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.cli.conftest import finish
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.conftest import Cli, Terminal
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import Server
+
+    from leasehold.blocking import Client
+
+# Says that it runs, then notes the first signal that it gets and ends with 42. Notes a second one, too.
+TRAPPING = """
+import os, signal, sys, time
+def note(number, frame):
+    print(signal.Signals(number).name, file=open("heard", "a"), flush=True)
+for name in sys.argv[1:]:
+    signal.signal(getattr(signal, name), note)
+open("running", "w").write(str(os.getpid()))
+while not os.path.exists("heard"):
+    time.sleep(0.01)
+time.sleep(0.3)  # a signal sent twice comes within this time
+sys.exit(42)
+"""
+# Ignores SIGTERM, and so does its own child. Both write down the time for as long as they run.
+STUBBORN = """
+trap '' TERM
+tick() { while :; do date +%s.%N >"$1.new"; mv "$1.new" "$1"; sleep 0.01; done; }
+tick child & echo $! >running; tick parent
+"""
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
+            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def appears(path: Path) -> str:
+    return eventually(
+        lambda: path.exists() and path.read_text().strip(), 20, message=f"{path.name} is written"
+    )
+
+
+# What the command gets
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 255])
+def test_the_exit_code_of_the_command_is_passed_on(cli: Cli, code: int) -> None:
+    answer = cli("run", "demo", "--", "sh", "-c", f"exit {code}")
+    assert (answer.code, answer.err) == (code, "")
+
+
+def test_a_command_that_a_signal_ended_is_reported_as_shells_do(cli: Cli) -> None:
+    assert cli("run", "demo", "--", "sh", "-c", "kill -KILL $$").code == 128 + signal.SIGKILL
+
+
+def test_the_command_gets_name_and_fence_and_nothing_else_in_its_environment(cli: Cli, locks: Client) -> None:
+    code = "import json, os; print(json.dumps(dict(os.environ)))"
+    answer = cli("run", "demo", "--", sys.executable, "-ISc", code)
+    fence = locks.inspect("demo").fence
+    assert fence
+    # Python itself sets LC_CTYPE in a C locale.
+    added = {k: v for k, v in answer.json.items() if k not in cli.env and k != "LC_CTYPE"}
+    assert added == {"LEASEHOLD_NAME": "demo", "LEASEHOLD_FENCE": str(fence)}
+
+
+def test_the_command_has_our_stdin_stdout_stderr_and_descriptors(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "three").write_text("3")
+    descriptor = os.open(tmp_path / "three", os.O_RDONLY)
+    try:
+        process = cli.start(
+            "run", "demo", "--", "sh", "-c", f"cat; cat <&{descriptor}; echo err >&2",
+            stdin=subprocess.PIPE,
+            pass_fds=[descriptor],
+        )  # fmt: skip
+        answer = finish(process, typing="in")
+    finally:
+        os.close(descriptor)
+    assert (answer.out, answer.err, answer.code) == ("in3", "err\n", 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_command_starts_with_no_signal_ignored_or_blocked(cli: Cli) -> None:
+    answer = cli("run", "demo", "--", "grep", "-E", "Sig(Ign|Blk)", "/proc/self/status")
+    assert [int(line.split()[1], 16) for line in answer.out.splitlines()] == [0, 0]
+
+
+def test_options_after_the_dashes_belong_to_the_command(cli: Cli) -> None:
+    answer = cli("run", "demo", "--", "echo", "--json", "--ttl", "--", "-x")
+    assert answer.out == "--json --ttl -- -x\n"
+
+
+# Holding
+
+
+def test_the_lock_is_held_while_the_command_runs_and_free_afterwards(cli: Cli, locks: Client) -> None:
+    process = cli.start("run", "demo", "--holder", "nightly", "--", "cat", stdin=subprocess.PIPE)
+    info = eventually(lambda: (i := locks.inspect("demo")).is_held and i, 20)
+    assert info.holder == "nightly"
+    assert finish(process, typing="").code == 0
+    assert not locks.inspect("demo").is_held
+
+
+def test_the_lease_is_renewed_for_as_long_as_the_command_runs(cli: Cli, locks: Client) -> None:
+    process = cli.start("run", "demo", "--ttl", "0.5", "--", "cat", stdin=subprocess.PIPE)
+    first = eventually(lambda: (i := locks.inspect("demo")).is_held and i, 20)
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        assert locks.inspect("demo").fence == first.fence
+    assert finish(process, typing="").code == 0
+
+
+def test_it_waits_until_the_lock_is_free(cli: Cli, valkey: Server, locks: Client, tmp_path: Path) -> None:
+    lease = locks.acquire("demo", ttl=60)
+    process = cli.start("run", "demo", "--wait", "forever", "--", "touch", "ran")
+    waits_for_lock(process, valkey)
+    assert not (tmp_path / "ran").exists()
+    lease.release()
+    assert finish(process).code == 0
+    assert (tmp_path / "ran").exists()
+
+
+def waits_for_lock(process: subprocess.Popen[str], server: Server) -> None:
+    """Return when the server has answered the process's first request for a lock."""
+
+    def has_asked() -> bool:
+        clients = server.call("CLIENT", "LIST")
+        return any(
+            client["name"] == f"leasehold-{process.pid}" and client["cmd"].startswith("eval")
+            for client in clients
+        )
+
+    eventually(has_asked, 20)
+
+
+# Busy
+
+
+def test_a_busy_lock_is_exit_3_and_one_line_that_says_who_and_since_when(cli: Cli, locks: Client) -> None:
+    locks.acquire("demo", ttl=60)
+    answer = cli("run", "demo", "--wait", "0", "--", "touch", "ran")
+    assert answer.code == 3
+    assert answer.line.startswith("leasehold: 'demo' is held by the-test since 20")
+    assert "gave up" not in answer.line
+
+
+def test_waiting_in_vain_is_exit_3_and_says_how_long(cli: Cli, locks: Client) -> None:
+    lease = locks.acquire("demo", ttl=60)
+    answer = cli("run", "demo", "--wait", "0.2", "--json", "--", "true")
+    assert answer.code == 3
+    assert answer.out == ""
+    error = answer.error
+    assert error["code"] == "acquire_timeout"
+    assert error["exit_code"] == 3
+    assert error["holder"] == "the-test"
+    assert abs(error["held_since"] - time.time()) < 60
+    assert "gave up after 0.2 s" in error["message"]
+    assert lease.token not in answer.err
+
+
+def test_a_busy_lock_with_json_has_the_code_of_the_library(cli: Cli, locks: Client) -> None:
+    locks.acquire("demo", ttl=60)
+    assert cli("run", "demo", "--wait", "0", "--json", "--", "true").error["code"] == "lock_busy"
+
+
+def test_a_holder_cannot_steer_the_terminal_of_those_who_ask(cli: Cli, locks: Client) -> None:
+    locks.acquire("demo", ttl=60, holder="evil\x1b[2J\nroot")
+    answer = cli("run", "demo", "--wait", "0", "--", "true")
+    assert "evil\\x1b[2J\\nroot" in answer.line
+    shown = cli("show", "demo")
+    assert "evil\\x1b[2J\\nroot" in shown.out
+
+
+# Lost
+
+
+def test_a_taken_lock_stops_the_command_and_is_exit_4(cli: Cli, locks: Client, tmp_path: Path) -> None:
+    process = cli.start(
+        "run", "demo", "--ttl", "0.6", "--json", "--", sys.executable, "-c", TRAPPING, "SIGTERM"
+    )
+    appears(tmp_path / "running")
+    locks.take("demo", ttl=60)
+    answer = finish(process)
+    assert answer.code == 4
+    assert (tmp_path / "heard").read_text() == "SIGTERM\n"
+    assert answer.error["code"] == "lease_lost"
+    assert answer.error["reason"] == "taken"
+    assert locks.inspect("demo").holder == "the-test"
+
+
+def test_a_command_that_ignores_sigterm_is_killed_with_all_that_it_started(
+    cli: Cli, locks: Client, tmp_path: Path
+) -> None:
+    process = cli.start("run", "demo", "--ttl", "0.6", "--grace", "0.4", "--", "sh", "-c", STUBBORN)
+    child = int(appears(tmp_path / "running"))
+    taken_at = time.time()
+    locks.take("demo", ttl=60)
+    answer = finish(process)
+    assert answer.code == 4
+    assert "somebody took the lock by force; the command was stopped" in answer.line
+    assert not is_alive(child)
+    # It had its grace time.
+    assert float((tmp_path / "parent").read_text()) > taken_at + 0.3
+
+
+def test_a_grandchild_that_outlives_the_command_is_stopped_as_well(
+    cli: Cli, locks: Client, tmp_path: Path
+) -> None:
+    script = "(trap '' TERM; echo started >inner; while :; do sleep 0.05; done) & echo $! >running; wait"
+    process = cli.start("run", "demo", "--ttl", "0.6", "--grace", "0.3", "--", "sh", "-c", script)
+    child = int(appears(tmp_path / "running"))
+    appears(tmp_path / "inner")
+    locks.take("demo", ttl=60)
+    assert finish(process).code == 4
+    assert not is_alive(child)
+
+
+def test_a_command_cut_off_from_the_store_ends_before_another_can_hold_the_lock(
+    cli_for: Callable[[str], Cli],
+    valkey: Server,
+    locks: Client,
+    proxy: Callable[[Server], FaultProxy],
+    tmp_path: Path,
+) -> None:
+    wire = proxy(valkey)
+    process = cli_for(wire.url).start("run", "demo", "--ttl", "1.5", "--", "sh", "-c", STUBBORN)
+    appears(tmp_path / "parent")
+    wire.stall()
+    with locks.lock("demo", wait=20):
+        granted_at = time.time()
+        last = [float(appears(tmp_path / who)) for who in ("parent", "child")]
+        assert max(last) < granted_at
+        answer = finish(process)
+    assert answer.code == 4
+    assert "(expired)" in answer.line
+
+
+def test_max_hold_stops_the_command_in_time(cli: Cli) -> None:
+    started_at = time.monotonic()
+    answer = cli("run", "demo", "--max-hold", "1", "--json", "--", "sleep", "60")
+    assert answer.code == 4
+    assert answer.error["reason"] == "max_hold"
+    assert time.monotonic() - started_at < 20
+
+
+def test_a_loss_that_shows_only_at_the_end_is_not_hidden(cli: Cli, valkey: Server, locks: Client) -> None:
+    process = cli.start("run", "demo", "--", "cat", stdin=subprocess.PIPE)
+    eventually(lambda: locks.inspect("demo").is_held, 20)
+    locks.take("demo", ttl=60)
+    answer = finish(process, typing="")
+    assert answer.code == 4
+    assert "the command had ended by then, with 0" in answer.line
+
+
+def test_a_store_that_dies_meanwhile_does_not_cost_the_exit_code(
+    cli_for: Callable[[str], Cli], own_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    server = own_server("valkey9")
+    process = cli_for(server.url).start(
+        "run",
+        "demo",
+        "--timeout",
+        "0.3",
+        "--",
+        "sh",
+        "-c",
+        "touch running; read line; exit 6",
+        stdin=subprocess.PIPE,
+    )
+    eventually((tmp_path / "running").exists, 20)
+    server.kill()
+    answer = finish(process, typing="\n")
+    assert answer.code == 6
+    assert "the lock stays held until its ttl is over" in answer.err
+
+
+# Signals
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"])
+def test_signals_are_passed_on_to_the_command_once(
+    cli: Cli, locks: Client, tmp_path: Path, name: str
+) -> None:
+    process = cli.start("run", "demo", "--", sys.executable, "-c", TRAPPING, name)
+    appears(tmp_path / "running")
+    process.send_signal(getattr(signal, name))
+    answer = finish(process)
+    assert (answer.code, answer.err) == (42, "")
+    assert (tmp_path / "heard").read_text() == f"{name}\n"
+    assert not locks.inspect("demo").is_held
+
+
+def test_a_signal_that_the_command_does_not_handle_ends_it_and_the_lock_is_free(
+    cli: Cli, locks: Client, tmp_path: Path
+) -> None:
+    process = cli.start("run", "demo", "--", "sh", "-c", "echo $$ >running; sleep 60; echo on >>running")
+    appears(tmp_path / "running")
+    process.send_signal(signal.SIGTERM)
+    assert finish(process).code == 128 + signal.SIGTERM
+    assert not locks.inspect("demo").is_held
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_ends_the_waiting_and_nothing_is_left_over(
+    cli: Cli, valkey: Server, locks: Client, tmp_path: Path, name: str
+) -> None:
+    lease = locks.acquire("demo", ttl=60)
+    process = cli.start("run", "demo", "--wait", "forever", "--", "touch", "ran")
+    waits_for_lock(process, valkey)
+    process.send_signal(getattr(signal, name))
+    answer = finish(process)
+    assert (answer.code, answer.err) == (128 + getattr(signal, name), "")
+    lease.release()
+    assert not locks.inspect("demo").is_held
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_nohup_ignores_stays_ignored(cli: Cli, tmp_path: Path) -> None:
+    process = cli.start(
+        "run", "demo", "--", "sh", "-c", "touch running; read line; exit 5",
+        prefix=["sh", "-c", 'trap "" HUP; exec "$@"', "-"],
+        stdin=subprocess.PIPE,
+    )  # fmt: skip
+    eventually((tmp_path / "running").exists, 20)
+    process.send_signal(signal.SIGHUP)
+    assert finish(process, typing="\n").code == 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG")
+def test_when_leasehold_is_killed_the_kernel_kills_the_command(cli: Cli, tmp_path: Path) -> None:
+    process = cli.start("run", "demo", "--", sys.executable, "-c", TRAPPING, "SIGTERM")
+    command = int(appears(tmp_path / "running"))
+    process.kill()
+    eventually(lambda: not is_alive(command))
+
+
+# In a terminal
+
+
+def test_in_a_terminal_the_command_can_ask_its_user(cli: Cli, terminal: Terminal) -> None:
+    process = cli.start_in_terminal(
+        terminal.slave, "run", "demo", "--", "sh", "-c", "read line; echo got $line"
+    )
+    terminal.type("hello\n")
+    terminal.expect("got hello")
+    assert finish(process).code == 0
+
+
+def test_ctrl_c_in_a_terminal_reaches_the_command_once(cli: Cli, terminal: Terminal, tmp_path: Path) -> None:
+    process = cli.start_in_terminal(
+        terminal.slave, "run", "demo", "--", sys.executable, "-c", TRAPPING, "SIGINT"
+    )
+    appears(tmp_path / "running")
+    terminal.type("\x03")
+    answer = finish(process)
+    assert (answer.code, answer.err) == (42, "")
+    assert (tmp_path / "heard").read_text() == "SIGINT\n"
+
+
+def test_a_kill_in_a_terminal_is_passed_on(cli: Cli, terminal: Terminal, tmp_path: Path) -> None:
+    process = cli.start_in_terminal(
+        terminal.slave, "run", "demo", "--", sys.executable, "-c", TRAPPING, "SIGTERM"
+    )
+    appears(tmp_path / "running")
+    process.terminate()
+    assert finish(process).code == 42
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_lost_lease_in_a_terminal_stops_the_command_with_all_that_it_started_and_nobody_else(
+    cli: Cli, locks: Client, terminal: Terminal, tmp_path: Path
+) -> None:
+    process = cli.start_in_terminal(
+        terminal.slave, "run", "demo", "--ttl", "0.6", "--grace", "0.3", "--", "sh", "-c", STUBBORN
+    )
+    child = int(appears(tmp_path / "running"))
+    # In one group with leasehold, so a signal to the group would have hit leasehold as well.
+    assert os.getpgid(child) == os.getpgid(process.pid)
+    locks.take("demo", ttl=60)
+    answer = finish(process)
+    assert answer.code == 4
+    assert not is_alive(child)
+
+
+# Commands that cannot be run
+
+
+def test_an_unknown_command_is_exit_127_and_locks_nothing(cli: Cli, locks: Client) -> None:
+    answer = cli("run", "demo", "--", "no-such-command")
+    assert answer.code == 127
+    assert answer.line == "leasehold: 'no-such-command': command not found"
+    assert locks.inspect("demo").fence is None
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o755], ids=["not executable", "not a program"])
+def test_a_file_that_cannot_be_executed_is_exit_126_and_the_lock_is_free(
+    cli: Cli, locks: Client, tmp_path: Path, mode: int
+) -> None:
+    (tmp_path / "file").write_bytes(b"\0\1\2")
+    (tmp_path / "file").chmod(mode)
+    answer = cli("run", "demo", "--", "./file")
+    assert answer.code == 126
+    assert "./file" in answer.line
+    assert not locks.inspect("demo").is_held
+
+
+# Nothing started
+
+
+def test_it_works_on_a_machine_with_nothing_started(cli_for: Callable[[None], Cli], tmp_path: Path) -> None:
+    cli = cli_for(None)
+    assert cli("run", "demo", "--", "sleep", "1").code == 0
+    shown = cli("show", "demo", "--json").json
+    assert shown["fence"]
+    assert not shown["is_held"]
+    assert (tmp_path / "data" / "leasehold").is_dir()

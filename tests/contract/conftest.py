@@ -1,0 +1,100 @@
+"""One behaviour suite, every server flavour, every way in; and no key that stays (S13), after each test."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.contract.sides import COMBINATIONS, SIDES, Locks, keys_that_stay, open_side
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+    import redis
+
+    from tests.conftest import Servers
+    from tests.support.servers import Server
+
+
+@pytest.fixture(params=COMBINATIONS, ids="-".join)
+def combination(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """A server flavour and a way in."""
+    return request.param
+
+
+@pytest.fixture(params=sorted({flavour for flavour, _ in COMBINATIONS}))
+def flavour(request: pytest.FixtureRequest) -> str:
+    """A server flavour, for tests that use every way in at once."""
+    return request.param
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, servers: Servers) -> Server:
+    """The flavour's server, emptied."""
+    if "combination" in request.fixturenames:
+        name = request.getfixturevalue("combination")[0]
+    else:
+        name = request.getfixturevalue("flavour")
+    return servers.empty(name)
+
+
+@pytest.fixture
+def admin(server: Server) -> Iterator[redis.Redis]:
+    """Looks inside the server. When the test is over, every key that is there must be about to expire."""
+    with server.admin() as client:
+        yield client
+        assert keys_that_stay(client) == {}
+
+
+@pytest.fixture
+async def opened(server: Server, admin: redis.Redis) -> AsyncIterator[Callable[..., Awaitable[Locks]]]:
+    """`await opened("blocking", namespace="x")`: one more client, closed with the test."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(32))
+    async with AsyncExitStack() as stack:
+
+        async def make(side: str, **options: Any) -> Locks:
+            return await stack.enter_async_context(open_side(side, server, **options))
+
+        yield make
+
+
+@pytest.fixture
+async def locks(combination: tuple[str, str], opened: Callable[..., Awaitable[Locks]]) -> Locks:
+    """The client under test."""
+    return await opened(combination[1])
+
+
+@pytest.fixture
+async def rival(combination: tuple[str, str], opened: Callable[..., Awaitable[Locks]]) -> Locks:
+    """Another client of the same kind, with connections of its own."""
+    return await opened(combination[1])
+
+
+@pytest.fixture
+async def every_side(flavour: str, opened: Callable[..., Awaitable[Locks]]) -> dict[str, Locks]:
+    """Every way in at once, by name."""
+    return {side: await opened(side) for side in SIDES}
+
+
+@pytest.fixture
+def on_every_side(every_side: dict[str, Locks]) -> Callable[..., Awaitable[None]]:
+    """`await on_every_side(behaviour)`: `behaviour(locks, name)` on all sides side by side, so that what takes
+    a second on one takes a second on all. Each side has a lock of its own."""
+
+    async def run(behaviour: Callable[[Locks, str], Awaitable[None]]) -> None:
+        async def one(side: str, locks: Locks) -> None:
+            try:
+                await behaviour(locks, f"lock of {side}")
+            except BaseException as error:
+                error.add_note(f"on the side {side!r}")
+                raise
+
+        async with asyncio.TaskGroup() as group:
+            for side, locks in every_side.items():
+                group.create_task(one(side, locks))
+
+    return run

@@ -1,0 +1,154 @@
+"""Every way into Leasehold behind one face, so that one suite can drive them all.
+
+A `Locks` has the verbs of a client as coroutines. Over a blocking client each verb runs in a thread; the
+test does not know which it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import redis
+import redis.asyncio
+
+import leasehold
+from leasehold.core.running import run
+from tests.support.servers import FLAVOURS, REQUIRED
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from leasehold.core.answers import LockInfo
+    from tests.support.servers import Server
+
+SIDES = (
+    "async",
+    "blocking",
+    "async-redis",
+    "async-redis-decoded",
+    "blocking-redis",
+    "blocking-redis-decoded",
+)
+"""Our own connections, and redis-py clients with `decode_responses` off and on."""
+
+COMBINATIONS = [
+    (flavour, side) for flavour in (*REQUIRED, "redis7") if flavour in FLAVOURS or flavour in REQUIRED for side in SIDES
+]
+
+
+class Held:
+    """A lease whose verbs are coroutines; everything else is the lease's own."""
+
+    def __init__(self, locks: Locks, lease: Any) -> None:
+        self._locks = locks
+        self.lease = lease
+
+    async def renew(self, ttl: float | None = None) -> None:
+        await self._locks.do(self.lease.renew, ttl)
+
+    async def release(self) -> None:
+        await self._locks.do(self.lease.release)
+
+    async def lost(self, timeout: float | None = None) -> str | None:
+        return await self._locks.do(self.lease.lost, timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.lease, name)
+
+    def __repr__(self) -> str:
+        return repr(self.lease)
+
+
+class Scope:
+    """`async with locks.lock(...)`, whichever kind of context it is."""
+
+    def __init__(self, locks: Locks, context: Any) -> None:
+        self._locks = locks
+        self._context = context
+
+    async def __aenter__(self) -> Held:
+        enter = self._context.__enter__ if self._locks.is_blocking else self._context.__aenter__
+        return Held(self._locks, await self._locks.do(enter))
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        leave = self._context.__exit__ if self._locks.is_blocking else self._context.__aexit__
+        return await self._locks.do(leave, *error)
+
+
+class Locks:
+    """A client of either kind."""
+
+    def __init__(self, client: leasehold.Client | leasehold.blocking.Client) -> None:
+        self.client = client
+        self.is_blocking = isinstance(client, leasehold.blocking.Client)
+
+    async def do(self, verb: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Call a verb as its side wants to be called."""
+        if self.is_blocking:
+            return await asyncio.to_thread(verb, *args, **options)
+        return await verb(*args, **options)
+
+    async def acquire(self, name: str, **options: Any) -> Held:
+        return Held(self, await self.do(self.client.acquire, name, **options))
+
+    async def try_acquire(self, name: str, **options: Any) -> Held | None:
+        lease = await self.do(self.client.try_acquire, name, **options)
+        return None if lease is None else Held(self, lease)
+
+    async def take(self, name: str, **options: Any) -> Held:
+        return Held(self, await self.do(self.client.take, name, **options))
+
+    async def inspect(self, name: str) -> LockInfo:
+        return await self.do(self.client.inspect, name)
+
+    def lock(self, name: str, **options: Any) -> Scope:
+        return Scope(self, self.client.lock(name, **options))
+
+    async def ask_store(self, verb: str, *args: Any) -> Any:
+        """Call the store behind the client, for what the public verbs do not show."""
+        call = getattr(self.client._store, verb)
+        if self.is_blocking:
+            return await asyncio.to_thread(lambda: run(call(*args)))
+        return await call(*args)
+
+
+@asynccontextmanager
+async def open_side(side: str, server: Server, **options: Any) -> AsyncIterator[Locks]:
+    """A client of the kind that `side` names, closed in the end with all that belongs to it."""
+    decoded = side.endswith("-decoded")
+    if side == "async":
+        async with leasehold.connect(server.url, **options) as client:
+            yield Locks(client)
+    elif side == "blocking":
+        blocking = leasehold.blocking.connect(server.url, **options)
+        await asyncio.to_thread(blocking.__enter__)
+        try:
+            yield Locks(blocking)
+        finally:
+            await asyncio.to_thread(blocking.close)
+    elif side.startswith("async-redis"):
+        existing = redis.asyncio.Redis(port=server.port, decode_responses=decoded)
+        async with existing, leasehold.from_client(existing, **options) as client:
+            yield Locks(client)
+    elif side.startswith("blocking-redis"):
+        with redis.Redis(port=server.port, decode_responses=decoded) as borrowed:
+            blocking = leasehold.from_client(borrowed, **options)
+            try:
+                yield Locks(blocking)
+            finally:
+                await asyncio.to_thread(blocking.close)
+    else:
+        raise ValueError(side)
+
+
+def keys_that_stay(admin: redis.Redis) -> dict[bytes, int]:
+    """Every key without an expiry, or with one beyond all promises, and its PTTL (S13)."""
+    two_days_ms = 172_800_000
+    found = {}
+    for key in admin.scan_iter(count=1_000):
+        left_ms = admin.pttl(key)
+        if left_ms == -1 or left_ms > two_days_ms:  # -2: gone meanwhile
+            found[key] = left_ms
+    return found

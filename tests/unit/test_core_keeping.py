@@ -1,0 +1,310 @@
+"""The keeper: one coroutine that renews every lease and calls each lost in time, once."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from leasehold.core.answers import DONE, Ended, Granted
+from leasehold.core.backoff import Backoff
+from leasehold.core.engine import Engine
+from leasehold.core.lease import LeaseState
+from leasehold.core.running import run
+from leasehold.core.validity import trusted_for
+from leasehold.errors import StoreRefused, StoreUnavailable
+from leasehold.runtime.randomness import SystemRandom
+from leasehold.runtime.threads import ThreadClock, Threads
+from tests.unit.virtual import NEVER, Later, asking
+
+SILENCE = StoreUnavailable("no answer")
+
+
+class WatchedLease(LeaseState):
+    """Notes how often it was told of its end."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.told = []
+
+    def on_end(self):
+        self.told.append((self.ended, self._engine.clock.now()))
+
+
+@pytest.fixture
+def hold(world, store, engine):
+    """`hold("a", ttl=3)`: a lease that is kept alive."""
+    engine._make_lease = WatchedLease
+
+    def acquire(name="a", **changed):
+        store.answer("acquire", lambda asked: Granted(7, asked["ttl"]))
+        return world.run(engine.acquire(name, **asking(**{"renew": True, "ttl": 3, **changed})))
+
+    return acquire
+
+
+def renewed_at(store):
+    return [call.at for call in store.asked("renew")]
+
+
+def names_renewed(store):
+    return [renewal.name for call in store.asked("renew") for renewal in call.asked["renewals"]]
+
+
+def test_a_lease_is_renewed_at_a_third_of_its_ttl_for_as_long_as_it_is_held(world, store, hold):
+    lease = hold(ttl=3)
+    world.advance(10.5)
+    assert renewed_at(store) == [pytest.approx(1_000 + n) for n in range(1, 11)]
+    assert not lease.is_lost
+    assert lease.remaining() == pytest.approx(trusted_for(3) - 0.5)
+
+
+def test_a_lease_that_does_not_want_it_is_not_renewed(world, store, hold):
+    lease = hold(renew=False)
+    world.advance(10)
+    assert store.asked("renew") == []
+    assert lease.loss() == "expired"
+
+
+def test_renewals_count_from_before_they_were_sent(world, store, hold):
+    lease = hold(ttl=3)
+    store.answer("renew", Later(0.8, DONE))
+    world.advance(1.9)
+    assert lease.valid_until == pytest.approx(1_001 + trusted_for(3))
+
+
+def test_a_released_lease_is_not_renewed_any_more(world, store, engine, hold):
+    lease = hold()
+    world.advance(1.5)
+    world.run(engine.release(lease))
+    world.advance(10)
+    assert len(store.asked("renew")) == 1
+    assert lease.told == [("released", pytest.approx(1_001.5))]
+
+
+def test_the_keeper_goes_on_after_a_lease_was_released_before_its_renewal(world, store, engine, hold):
+    """An entry of the timetable that was overtaken by events must not look like the end of the day."""
+    first = hold("first", ttl=3)
+    world.advance(0.5)
+    world.run(engine.release(first))
+    world.advance(5)
+    second = hold("second", ttl=3)
+    world.advance(10)
+    assert not second.is_lost
+    assert len(names_renewed(store)) >= 9
+
+
+def test_releasing_one_lease_does_not_end_the_renewal_of_another(world, store, engine, hold):
+    short, long = hold("short", ttl=3), hold("long", ttl=30)
+    world.advance(0.5)
+    world.run(engine.release(short))
+    world.advance(60)
+    assert not long.is_lost
+
+
+def test_leases_that_are_due_together_travel_together(world, store, hold):
+    for number in range(40):
+        hold(f"lock-{number}", ttl=30)
+    world.advance(10.5)
+    (call,) = store.asked("renew")
+    assert len(call.asked["renewals"]) == 40
+
+
+def test_batches_hold_at_most_512_leases(world, store, hold):
+    for number in range(1_300):
+        hold(f"lock-{number}", ttl=30)
+    world.advance(10.5)
+    assert [len(call.asked["renewals"]) for call in store.asked("renew")] == [512, 512, 276]
+    assert len(set(names_renewed(store))) == 1_300
+
+
+def test_leases_with_different_ttls_are_renewed_at_their_own_times(world, store, hold):
+    hold("fast", ttl=3)
+    hold("slow", ttl=30)
+    world.advance(10.5)
+    assert names_renewed(store).count("fast") == 10
+    assert names_renewed(store).count("slow") == 1
+
+
+def test_a_lease_is_unsure_after_silence_and_held_again_after_an_answer(world, store, hold):
+    lease = hold(ttl=3)
+    store.answer("renew", SILENCE)
+    world.advance(1.01)
+    assert lease.is_unsure
+    assert not lease.is_lost
+    world.advance(0.5)  # it is tried again within a twelfth of the ttl
+    assert len(store.asked("renew")) == 2
+    assert not lease.is_unsure
+    assert lease.told == []
+
+
+def test_a_refused_renewal_is_tried_again_until_the_deadline(world, store, hold):
+    lease = hold(ttl=3)
+    store.answer("renew", StoreRefused("read-only"), StoreRefused("read-only"))
+    world.advance(2)
+    assert not lease.is_lost
+    assert not lease.is_unsure
+    assert len(store.asked("renew")) == 3
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.999])
+def test_silent_renewals_are_tried_again_several_times_but_not_in_a_storm(world, store, hold, jitter):
+    world.jitter = jitter
+    hold(ttl=3)
+    store.usual["renew"] = SILENCE
+    world.advance(4)
+    assert 7 <= len(store.asked("renew")) <= 18
+    pauses = [b - a for a, b in zip(renewed_at(store), renewed_at(store)[1:], strict=False)]
+    assert max(pauses[:-1]) <= 3 / 12 + 0.001
+
+
+def test_pauses_after_silence_are_at_most_a_second(world, store, hold):
+    hold(ttl=3_600)
+    store.usual["renew"] = SILENCE
+    world.advance(1_200 + 60)
+    assert len(store.asked("renew")) >= 60
+
+
+def test_a_lease_that_cannot_be_renewed_is_lost_at_its_deadline_and_told_once(world, store, hold):
+    lease = hold(ttl=3)
+    store.usual["renew"] = SILENCE
+    world.advance(60)
+    assert lease.told == [("expired", pytest.approx(1_000 + trusted_for(3)))]
+    assert all(at < lease.valid_until for at in renewed_at(store))
+
+
+def test_a_lease_is_lost_at_its_deadline_while_a_renewal_hangs(world, store, hold):
+    lease = hold(ttl=3)
+    store.answer("renew", NEVER)
+    world.advance(60)
+    assert lease.told == [("expired", pytest.approx(1_000 + trusted_for(3)))]
+
+
+def test_one_hanging_renewal_does_not_hold_up_the_others(world, store, hold):
+    slow = hold("slow", ttl=3)
+    world.advance(0.5)
+    quick = hold("quick", ttl=3)
+    store.answer("renew", NEVER)
+    world.advance(10)
+    assert slow.is_lost
+    assert not quick.is_lost
+
+
+def test_a_late_answer_does_not_revive_a_lease(world, store, hold):
+    lease = hold(ttl=3)
+    store.answer("renew", Later(10, DONE))
+    world.advance(20)
+    assert lease.told == [("expired", pytest.approx(1_000 + trusted_for(3)))]
+    assert len(store.asked("renew")) == 1
+
+
+def test_a_lease_that_was_taken_is_told_at_the_next_renewal(world, store, hold):
+    lease = hold(ttl=3)
+    store.answer("renew", Ended.TAKEN)
+    world.advance(60)
+    assert lease.told == [("taken", pytest.approx(1_001))]
+    assert len(store.asked("renew")) == 1
+
+
+def test_in_a_batch_each_lease_gets_its_own_answer(world, store, hold):
+    leases = {name: hold(name, ttl=30) for name in ("kept", "taken", "expired", "unsure")}
+    store.answer("renew", [DONE, Ended.TAKEN, Ended.EXPIRED, SILENCE])
+    world.advance(10.1)
+    assert {name: lease.loss() for name, lease in leases.items()} == {
+        "kept": None,
+        "taken": "taken",
+        "expired": "expired",
+        "unsure": None,
+    }
+    assert leases["unsure"].is_unsure
+
+
+def test_releasing_waits_for_the_renewal_under_way(world, store, engine, hold):
+    lease = hold(ttl=3)
+    store.answer("renew", Later(0.7, DONE))
+    world.advance(1.1)
+    releasing = world.start(engine.release(lease))
+    world.advance(0.5)
+    assert store.asked("release") == []
+    world.advance(0.2)
+    assert releasing.is_done
+    assert len(store.asked("release")) == 1
+
+
+def test_no_renewal_is_sent_after_a_release_that_came_in_the_same_turn(world, store, engine, hold):
+    """The keeper has decided to renew, the renewal has not begun: the release that runs first ends it."""
+    lease = hold(ttl=3)
+    spawn = world.spawn
+
+    def release_first(work):
+        world.spawn = spawn
+        world.start(engine.release(lease))
+        spawn(work)
+
+    world.spawn = release_first
+    world.advance(5)
+    assert [call.verb for call in store.calls] == ["acquire", "release"]
+
+
+def test_a_manual_renewal_moves_the_next_automatic_one(world, store, engine, hold):
+    lease = hold(ttl=3)
+    world.advance(0.9)
+    world.run(engine.renew(lease, 30))
+    world.advance(9.9)
+    assert len(store.asked("renew")) == 1
+    world.advance(0.2)
+    assert renewed_at(store) == [pytest.approx(1_000.9), pytest.approx(1_010.9)]
+
+
+def test_renewing_stops_at_max_hold_and_says_so(world, store, hold):
+    lease = hold(ttl=3, max_hold=10)
+    world.advance(60)
+    assert lease.told == [("max_hold", pytest.approx(1_010))]
+    until_in_the_store = max(
+        call.at + renewal.ttl for call in store.asked("renew") for renewal in call.asked["renewals"]
+    )
+    assert until_in_the_store <= 1_010 + 0.01 * 3 + 0.0121
+
+
+def test_the_keeper_stops_when_the_client_is_closed(world, store, engine, hold):
+    hold(ttl=3)
+    world.advance(1.5)
+    world.run(engine.close())
+    world.advance(60)
+    assert len(store.asked("renew")) == 1
+
+
+def test_a_loss_is_told_in_a_thread_at_the_deadline_although_the_store_hangs():
+    """In threads a renewal blocks whoever does it; that must not keep the loss from those who wait for it."""
+    answer_now = threading.Event()
+
+    class HangingStore:
+        async def acquire(self, ask):
+            return Granted(1, ask.ttl)
+
+        async def renew(self, renewals):
+            answer_now.wait(20)
+            return [SILENCE] * len(renewals)
+
+        async def release(self, name, token, fence):
+            return DONE
+
+    clock = ThreadClock()
+    engine = Engine(
+        HangingStore(),
+        clock,
+        SystemRandom(),
+        Threads(),
+        make_lease=LeaseState,
+        holder=lambda: "tester",
+        patience=1.0,
+        retry=Backoff(first=0.01, cap=0.05),
+    )
+    lease = run(engine.acquire("a", **asking(ttl=0.2, renew=True)))
+    try:
+        assert run(engine.lost(lease, 3)) == "expired"
+        late = clock.now() - lease.valid_until
+    finally:
+        answer_now.set()
+        run(engine.close())
+    assert late < 1.0

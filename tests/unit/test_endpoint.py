@@ -1,0 +1,180 @@
+"""What a store URL says, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+import ssl
+import traceback
+
+import pytest
+
+import leasehold
+from leasehold.errors import InvalidRequest
+from leasehold.valkey.endpoint import Endpoint, parse
+
+SECRET = "p@ss:w/rd?#%+"
+QUOTED = "p%40ss%3Aw%2Frd%3F%23%25%2B"
+
+
+@pytest.mark.parametrize("scheme", ["redis", "valkey"])
+def test_a_plain_url_names_host_port_and_database(scheme):
+    assert parse(f"{scheme}://example.org:7000/3") == Endpoint(host="example.org", port=7000, db=3)
+
+
+@pytest.mark.parametrize("scheme", ["redis", "valkey"])
+def test_what_a_plain_url_leaves_out_is_the_usual(scheme):
+    assert parse(f"{scheme}://") == Endpoint(host="localhost", port=6379, db=0)
+    assert parse(f"{scheme}://example.org/") == Endpoint(host="example.org")
+
+
+@pytest.mark.parametrize("scheme", ["rediss", "valkeys"])
+def test_a_url_with_an_s_is_encrypted_and_checks_certificates(scheme):
+    endpoint = parse(f"{scheme}://example.org/1")
+    assert endpoint.tls is not None
+    assert endpoint.tls.verify_mode == ssl.CERT_REQUIRED
+    assert endpoint.tls.check_hostname
+    assert (endpoint.host, endpoint.port, endpoint.db) == ("example.org", 6379, 1)
+
+
+def test_a_context_of_the_callers_own_is_used():
+    context = ssl.create_default_context()
+    assert parse("rediss://example.org", tls=context).tls is context
+
+
+def test_certificates_are_not_checked_only_if_the_url_says_so():
+    endpoint = parse("rediss://example.org?ssl_cert_reqs=none")
+    assert endpoint.tls is not None
+    assert endpoint.tls.verify_mode == ssl.CERT_NONE
+    assert not endpoint.tls.check_hostname
+
+
+def test_a_certificate_authority_of_its_own_is_read(certificates):
+    endpoint = parse(
+        f"rediss://example.org?ssl_ca_certs={certificates.ca_file}"
+        f"&ssl_certfile={certificates.cert_file}&ssl_keyfile={certificates.key_file}"
+    )
+    assert endpoint.tls is not None
+    assert len(endpoint.tls.get_ca_certs()) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "db"),
+    [
+        ("unix:///run/valkey.sock", "/run/valkey.sock", 0),
+        ("unix:///run/valkey.sock?db=4", "/run/valkey.sock", 4),
+        ("unix:///run/with%20space", "/run/with space", 0),
+    ],
+)
+def test_a_unix_url_names_a_socket(url, path, db):
+    endpoint = parse(url)
+    assert (endpoint.path, endpoint.db) == (path, db)
+    assert str(endpoint) == f"unix://{path}"
+
+
+@pytest.mark.parametrize("prefix", ["redis://", "valkey://", "rediss://", "valkeys://"])
+def test_user_and_password_are_unquoted(prefix):
+    endpoint = parse(f"{prefix}al%40ice:{QUOTED}@example.org")
+    assert (endpoint.username, endpoint.password) == ("al@ice", SECRET)
+
+
+def test_a_password_without_a_user_is_the_default_users():
+    endpoint = parse(f"redis://:{QUOTED}@example.org")
+    assert (endpoint.username, endpoint.password) == (None, SECRET)
+
+
+def test_a_unix_url_may_have_a_password_too():
+    assert parse("unix://alice:secret@/run/valkey.sock").password == "secret"
+
+
+def test_an_ipv6_address_is_a_host():
+    assert parse("redis://[::1]:7000/0").host == "::1"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://alice:{}@example.org/0",
+        "rediss://alice:{}@example.org/0",
+        "unix://alice:{}@/run/valkey.sock",
+    ],
+)
+def test_a_password_never_shows(url):
+    endpoint = parse(url.format("hunter2"))
+    assert endpoint.password == "hunter2"
+    for shown in (repr(endpoint), str(endpoint), f"{endpoint}", repr([endpoint])):
+        assert "hunter2" not in shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://alice:hunter2@example.org/zero",
+        "redis://alice:hunter2@example.org:port/0",
+        "redis://alice:hunter2@example.org:99999/0",
+        "redis://alice:hunter2@example.org/0?tls=yes",
+        "redis://alice:hunter2@example.org/0?ssl_ca_certs=x",
+        "rediss://alice:hunter2@example.org/0?ssl_cert_reqs=maybe",
+        "rediss://alice:hunter2@example.org/0?ssl_ca_certs=/does/not/exist",
+        "http://alice:hunter2@example.org/0",
+        "redlock://alice:hunter2@example.org/0",
+        "unix://alice:hunter2@",
+        # Forgotten quotes: parts of the password are then taken for a port, a path or an option.
+        "redis://alice:1/hunter2@example.org/0",
+        "redis://:/hunter2@example.org/0",
+        "redis://:hunter2/rest@example.org/0",
+        "redis://alice:x?hunter2=1@example.org/0",
+        "redis://[hunter2@example.org/0",
+    ],
+)
+def test_a_password_never_shows_in_an_error(url):
+    with pytest.raises(InvalidRequest) as wrong:
+        parse(url)
+    assert "hunter2" not in "".join(traceback.format_exception_only(wrong.value))
+    assert "hunter2" not in str(wrong.value.__cause__)
+
+
+WORKING = ["redis://", "rediss://", "valkey://", "valkeys://", "unix://"]
+
+
+@pytest.mark.parametrize("scheme", ["redis+sentinel", "redis+cluster", "redlock"])
+def test_a_scheme_of_later_names_those_that_work_now(scheme):
+    with pytest.raises(InvalidRequest, match="not supported yet") as wrong:
+        leasehold.connect(f"{scheme}://a:1,b:2/0")
+    for working in WORKING:
+        assert working in str(wrong.value)
+    assert "embedded" in str(wrong.value)
+
+
+@pytest.mark.parametrize("url", ["", "localhost", "localhost:6379", "http://localhost", "memcached://x", "//x"])
+def test_an_unknown_scheme_names_those_that_work(url):
+    with pytest.raises(InvalidRequest, match="begins with one of") as wrong:
+        leasehold.connect(url)
+    for working in WORKING:
+        assert working in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("redis://example.org/one", "database"),
+        ("redis://example.org/-1", "database"),
+        ("redis://example.org/0/1", "database"),
+        ("redis://example.org:port", "port"),
+        ("redis://example.org:65536", "port"),
+        ("redis://example.org:0", "port"),
+        ("redis://[::1", "URL"),
+        ("redis://example.org?retries=3", "unknown option 'retries'"),
+        ("unix://", "path of a socket"),
+        ("redis://example.org?ssl_ca_certs=x", "not encrypted"),
+        ("rediss://example.org?ssl_cert_reqs=optional", "ssl_cert_reqs"),
+        ("rediss://example.org?ssl_ca_certs=/does/not/exist", "TLS files"),
+    ],
+)
+@pytest.mark.parametrize("connect", [leasehold.connect, leasehold.blocking.connect])
+def test_a_wrong_url_says_what_is_wrong(connect, url, says):
+    with pytest.raises(InvalidRequest, match=says):
+        connect(url)
+
+
+def test_tls_on_a_plain_url_is_refused_rather_than_ignored():
+    with pytest.raises(InvalidRequest, match="rediss://"):
+        leasehold.connect("redis://example.org", tls=ssl.create_default_context())

@@ -1,0 +1,114 @@
+"""Names become keys: any text, safely, and two names never meet."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from redis.crc import key_slot
+
+from leasehold.errors import InvalidRequest
+from leasehold.valkey import scripts
+from leasehold.valkey.keys import check_namespace, escape, key_of, unescape
+from leasehold.valkey.verb import Verb
+
+# Names as `check_name` lets them through, with what is special to keys and terminals drawn often.
+names = st.text(
+    st.one_of(
+        st.sampled_from("%{}:0123456789ABCDEFabcdef\n\r\t\x01\x1f\x7f\x80\x9f é😀"),
+        st.characters(exclude_categories=["Cs"], exclude_characters="\0"),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(names)
+@example("%")
+@example("%25")
+@example("%7B")
+@example("{}")
+def test_a_name_can_be_read_back_from_its_key(name):
+    assert unescape(escape(name)) == name
+
+
+@given(names, names)
+@example("{", "%7B")
+@example("%", "%25")
+@example("%7B", "%257B")
+@example("a\n", "a%0A")
+@example("\x85", "%85")
+def test_two_names_never_meet(one, other):
+    assert (escape(one) == escape(other)) == (one == other)
+
+
+@given(names)
+def test_an_escaped_name_has_no_braces_and_no_control_characters(name):
+    assert re.search(r"[{}\x00-\x1f\x7f-\x9f]", escape(name)) is None
+
+
+@pytest.mark.parametrize("name", ["deal:42", "a b", "files/a.txt", "é", "😀", "/", "a}b".replace("}", "]")])
+def test_ordinary_names_stay_readable(name):
+    assert escape(name) == name
+
+
+def test_a_key_shows_its_namespace_and_its_name():
+    assert key_of("lock", "deal:42") == b"lock:{deal:42}"
+    assert key_of("doc_lock", "a{b}%") == b"doc_lock:{a%7Bb%7D%25}"
+
+
+def keys_of(name):
+    """Every key that any script touches for a lock."""
+    return {word for script in scripts.ALL for word in Verb(script, "lock").words(name, ())[3:]}
+
+
+@given(names)
+def test_all_keys_of_a_lock_live_in_one_slot_of_a_cluster(name):
+    assert len({key_slot(key) for key in keys_of(name)}) == 1
+
+
+@given(names, names)
+@example("a", "a}:fence")
+@example("a", "a:fence")
+@example("a", "{a}")
+@example("lock:{a}", "a")
+def test_the_keys_of_two_locks_never_meet(one, other):
+    assert one == other or not (keys_of(one) & keys_of(other))
+
+
+@given(names, names)
+def test_the_keys_of_two_namespaces_never_meet(one, other):
+    for mine, theirs in (("lock", "doc_lock"), ("lock", "lock:lock"), ("a", "a:")):
+        assert key_of(mine, one) != key_of(theirs, other)
+
+
+@pytest.mark.parametrize("namespace", ["lock", "doc_lock", "file", "a.b", "a:b", "A-1", "x" * 64])
+def test_a_namespace_is_letters_digits_and_a_few_signs(namespace):
+    assert check_namespace(namespace) == namespace
+
+
+@pytest.mark.parametrize("namespace", ["", "a b", "{", "a}", "a\n", "é", "*", "x" * 65])
+def test_a_namespace_that_would_break_a_key_is_refused(namespace):
+    with pytest.raises(InvalidRequest, match="a namespace is 1 to 64 letters"):
+        check_namespace(namespace)
+
+
+@given(names, st.lists(st.one_of(st.text(max_size=20), st.integers(0, 2**53), st.binary(max_size=20)), min_size=5, max_size=5))
+def test_a_packed_command_is_the_command_in_words(name, arguments):
+    """The head of a command is kept ready; together with its arguments it must be what a driver would send."""
+    import hiredis
+
+    for script in scripts.ALL:
+        own = tuple(arguments[: len(script.arguments)])
+        verb = Verb(script, "lock")
+        for _ in range(2):  # made, and then from what was kept
+            assert verb.pack(name, own) == hiredis.pack_command(verb.words(name, own))
+
+
+def test_heads_that_are_kept_do_not_grow_without_limit():
+    verb = Verb(scripts.INSPECT, "lock")
+    for number in range(20_000):
+        verb.pack(f"lock-{number}", ())
+    assert len(verb._heads) <= 4_096
