@@ -84,7 +84,7 @@ def test_the_command_has_our_stdin_stdout_stderr_and_descriptors(cli: Cli, tmp_p
     descriptor = os.open(tmp_path / "three", os.O_RDONLY)
     try:
         process = cli.start(
-            "run", "demo", "--", "sh", "-c", f"cat; cat <&{descriptor}; echo err >&2",
+            "run", "demo", "--", "sh", "-c", f"cat; cat /dev/fd/{descriptor}; echo err >&2",
             stdin=subprocess.PIPE,
             pass_fds=[descriptor],
         )  # fmt: skip
@@ -139,10 +139,9 @@ def waits_for_lock(process: subprocess.Popen[str], server: Server) -> None:
     """Return when the server has answered the process's first request for a lock."""
 
     def has_asked() -> bool:
-        clients = server.call("CLIENT", "LIST")
+        clients = server.call("CLIENT", "LIST").decode().splitlines()
         return any(
-            client["name"] == f"leasehold-{process.pid}" and client["cmd"].startswith("eval")
-            for client in clients
+            f" name=leasehold-{process.pid} " in client and " cmd=eval" in client for client in clients
         )
 
     eventually(has_asked, 20)

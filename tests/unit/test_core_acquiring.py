@@ -35,6 +35,14 @@ def test_a_slow_reply_never_lengthens_the_lease(world, store, engine):
     assert lease.remaining() == pytest.approx(0.1 - drift(1.0))
 
 
+def test_a_bare_fence_stands_for_all_of_the_ttl(world, store, engine):
+    sent_at = world.now()
+    store.answer("acquire", Later(0.9, 7))
+    lease = world.run(engine.acquire("a", **asking(ttl=1.0)))
+    assert lease.fence == 7
+    assert lease.valid_until == pytest.approx(sent_at + 1.0 - drift(1.0))
+
+
 def test_a_slow_reply_never_lengthens_a_lease_that_was_taken(world, store, engine):
     sent_at = world.now()
     store.answer("take", Later(0.9, Granted(7, 1.0)))

@@ -18,8 +18,8 @@ TOO_LARGE = 10**400
 """An int that no float can hold."""
 
 BAD_TTLS = [*NOT_DURATIONS, None, 0, 0.0, 0.009, 86_400.001, 10**12, TOO_LARGE]
-BAD_WAITS = [*NOT_DURATIONS]
-BAD_MAX_HOLDS = [*NOT_DURATIONS, 0, 0.0]
+BAD_WAITS = [*NOT_DURATIONS, TOO_LARGE]
+BAD_MAX_HOLDS = [*NOT_DURATIONS, 0, 0.0, TOO_LARGE]
 BAD_FENCES = [-1, 1.0, "1", True, 2**53, TOO_LARGE, float("nan")]
 BAD_NAMES = ["", "x" * 513, "é" * 257, "😀" * 129, "a\0b", "\0", "\ud800", "a\udfffb", b"name", None, 7, ["a"]]
 BAD_HOLDERS = [

@@ -279,8 +279,8 @@ def test_a_loss_is_told_in_a_thread_at_the_deadline_although_the_store_hangs():
     answer_now = threading.Event()
 
     class HangingStore:
-        async def acquire(self, ask):
-            return Granted(1, ask.ttl)
+        async def acquire(self, name, token, ttl, floor, holder):
+            return 1
 
         async def renew(self, renewals):
             answer_now.wait(20)

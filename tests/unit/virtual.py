@@ -22,7 +22,7 @@ from leasehold.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Sequence
 
-    from leasehold.core.answers import Ask, Renewal
+    from leasehold.core.answers import Renewal
 
 
 class CancelledHere(BaseException):
@@ -268,8 +268,8 @@ class ScriptedStore:
     async def open(self) -> None:
         await self._reply("open")
 
-    async def acquire(self, ask: Ask) -> Any:
-        return await self._reply("acquire", **ask._asdict())
+    async def acquire(self, name: str, token: str, ttl: float, floor: int, holder: str) -> Any:
+        return await self._reply("acquire", name=name, token=token, ttl=ttl, floor=floor, holder=holder)
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[Any]:
         answer = await self._reply("renew", renewals=list(renewals))
@@ -278,8 +278,12 @@ class ScriptedStore:
     async def release(self, name: str, token: str, fence: int) -> Any:
         return await self._reply("release", name=name, token=token, fence=fence)
 
-    async def take(self, ask: Ask, expect_fence: int | None) -> Any:
-        return await self._reply("take", expect_fence=expect_fence, **ask._asdict())
+    async def take(
+        self, name: str, token: str, ttl: float, floor: int, holder: str, expect_fence: int | None
+    ) -> Any:
+        return await self._reply(
+            "take", name=name, token=token, ttl=ttl, floor=floor, holder=holder, expect_fence=expect_fence
+        )
 
     async def inspect(self, name: str) -> Any:
         return await self._reply("inspect", name=name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from dataclasses import asdict
 from typing import Annotated
 
@@ -161,7 +162,8 @@ def doctor(
     json: options.Json = False,
 ) -> int:
     """Check whether the store can be trusted with locks, and say what to do."""
-    with Store(url, data_dir, namespace, timeout).connect_blocking(allow_eviction=True) as locks:
+    # Not entered, only closed: a server in trouble answers even PING with an error, and that is what to report on.
+    with closing(Store(url, data_dir, namespace, timeout).connect_blocking(allow_eviction=True)) as locks:
         findings = locks.diagnose()
     is_healthy = all(finding.status != "problem" for finding in findings)
     if json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol
 
-from leasehold.core.answers import Busy
+from leasehold.core.answers import Busy, Granted
 from leasehold.core.validity import trusted_for
 from leasehold.errors import AcquireTimeout, LockBusy, StoreRefused, StoreUnavailable
 
@@ -28,53 +28,62 @@ class Asker(Protocol):
         ...
 
 
-async def acquire(
-    asker: Asker, wait: float | None, name: str, token: str, ttl: float, floor: int, holder: str
+async def persevere(
+    asker: Asker,
+    answer: int | Granted | Busy | BaseException,
+    sent_at: float,
+    wait: float | None,
+    name: str,
+    token: str,
+    ttl: float,
+    floor: int,
+    holder: str,
 ) -> tuple[int, float]:
-    """The fence of a grant, and the moment on our clock until which it can be trusted.
+    """Go on after a first ``answer`` that was not a plain grant, until there is one.
 
-    Raises `LockBusy` (``wait=0``) or `AcquireTimeout` when somebody else held the lock all the time, and
-    `StoreUnavailable` when the store gave no usable answer for ``patience`` seconds in a row. Silence is
-    met by asking again with the same token, which settles an earlier request whose reply was lost.
+    Returns the fence and the moment on our clock until which it can be trusted. Raises `LockBusy`
+    (``wait=0``) or `AcquireTimeout` when somebody else held the lock all the time, and `StoreUnavailable`
+    when the store gave no usable answer for the asker's patience. Silence is met by asking again with the
+    same token, which settles an earlier request whose reply was lost.
 
     When it ends otherwise, by a cancellation for instance, while the store may hold a grant that nobody
     knows of, the asker is told to clean up.
     """
-    # The moment is read before the request is sent: a slow reply must shorten the lease, never lengthen it.
     clock = asker.clock
-    started_at = sent_at = clock.now()
+    started_at = sent_at
     silent_since: float | None = None
-    tries = 0
     is_in_doubt = True
+    tries = 0
     try:
         while True:
-            try:
-                answer = await asker.store.acquire(name, token, ttl, floor, holder)
-                if not isinstance(answer, Busy):
-                    fence, remaining = (answer, ttl) if isinstance(answer, int) else answer
-                    valid_until = sent_at + trusted_for(remaining)
-                    if clock.now() < valid_until:
-                        return fence, valid_until
-                    # A process that was paused just here must not report a lease that has run out.
-                    raise StoreUnavailable(f"the grant of {name!r} arrived after its ttl of {ttl:g} s")
-            except StoreUnavailable:
-                if silent_since is None:
-                    silent_since = sent_at
-                left = silent_since + asker.patience - clock.now()
-                if left <= 0:
-                    raise
-            else:
+            if isinstance(answer, int | Granted):
+                fence, remaining = (answer, ttl) if isinstance(answer, int) else answer
+                valid_until = sent_at + trusted_for(remaining)
+                if clock.now() < valid_until:
+                    return fence, valid_until
+                # A process that was paused just here must not report a lease that has run out.
+                answer = StoreUnavailable(f"the grant of {name!r} arrived after its ttl of {ttl:g} s")
+            if isinstance(answer, Busy):
                 is_in_doubt = False
                 silent_since = None
                 left = math.inf if wait is None else started_at + wait - clock.now()
                 if left <= 0:
                     raise _busy(name, answer, wait)
+            else:
+                silent_since = sent_at if silent_since is None else silent_since
+                left = silent_since + asker.patience - clock.now()
+                if left <= 0 or not isinstance(answer, StoreUnavailable):
+                    raise answer
             tries += 1
             await clock.sleep(min(left, asker.retry.pause(tries, asker.random.fraction())))
             is_in_doubt = True
             sent_at = clock.now()
+            try:
+                answer = await asker.store.acquire(name, token, ttl, floor, holder)
+            except StoreUnavailable as error:
+                answer = error
     except BaseException as error:
-        is_plain_no = isinstance(error, StoreRefused) and silent_since is None
+        is_plain_no = isinstance(error, StoreRefused) and tries == 0
         if is_in_doubt and not is_plain_no:
             asker.disown(name, token, ttl, error)
         raise

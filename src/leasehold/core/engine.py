@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core import bounds
-from leasehold.core.acquiring import acquire
+from leasehold.core.acquiring import persevere
 from leasehold.core.answers import DONE, Done, Ended, Granted, Refusal
 from leasehold.core.keeping import Keeper, renewal_of
 from leasehold.core.lease import LeaseState
@@ -84,13 +84,25 @@ class Engine(Generic[L]):
         max_hold: float | None,
         floor: int | None,
     ) -> L:
-        """A lease, or one of the exceptions that `leasehold.core.acquiring.acquire` raises."""
+        """A lease, or one of the exceptions that `leasehold.core.acquiring.persevere` raises."""
         bounds.check_request(name, ttl, wait, mode)
         asked_ttl, encoded, least = ttl, self._encoded_holder, 0
         if max_hold is not None or holder is not None or floor is not None:
             asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
         token = self.random.token()
-        fence, valid_until = await acquire(self, wait, name, token, asked_ttl, least, encoded)
+        # Read before the request is sent: a slow reply must shorten the lease, never lengthen it.
+        sent_at = self.clock.now()
+        try:
+            answer = await self.store.acquire(name, token, asked_ttl, least, encoded)
+        except BaseException as error:  # noqa: BLE001 - `persevere` decides, and raises what it does not handle
+            answer = error
+        valid_until = sent_at + trusted_for(asked_ttl)
+        if isinstance(answer, int) and self.clock.now() < valid_until:
+            fence = answer
+        else:
+            fence, valid_until = await persevere(
+                self, answer, sent_at, wait, name, token, asked_ttl, least, encoded
+            )
         lease = self._make_lease(self, name, token, fence, mode, holder or self._holder, ttl, valid_until)
         if renew or max_hold is not None:
             self._look_after(lease, asked_ttl, renew=renew, max_hold=max_hold)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from leasehold.valkey import codec, faults
@@ -55,7 +56,10 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader = codec.new_reader()
         self._unsent: list[bytes] = []
-        self._waiting: deque[tuple[_Slot, float]] = deque()
+        self._waiting: deque[_Slot] = deque()
+        # One entry per turn of the loop: how many requests there had been by its end, and its deadline.
+        self._turns: deque[tuple[int, float]] = deque()
+        self._answered = 0
         self._room: asyncio.Future[None] | None = None
         self._deadline = 0.0
         self._heard_at = 0.0
@@ -86,7 +90,7 @@ class Link(asyncio.Protocol):
         if not self._unsent:
             self._begin_turn()
         self._unsent.append(verb.pack(name, arguments))
-        self._waiting.append((future, self._deadline))
+        self._waiting.append(future)
         return future
 
     async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
@@ -135,13 +139,17 @@ class Link(asyncio.Protocol):
                 if type(reply) is push:
                     self._on_push(reply)
                 elif waiting:
-                    slot = waiting.popleft()[0]
+                    slot = waiting.popleft()
+                    self._answered += 1
                     if not slot.done():
                         slot.set_result(reply)
                 else:
                     raise codec.ProtocolError("a reply that nobody asked for")
         except codec.ProtocolError as error:
             self._break(f"{self._name} does not speak the Redis protocol: {error}", error)
+        turns = self._turns
+        while turns and turns[0][0] <= self._answered:
+            turns.popleft()
 
     def eof_received(self) -> None:
         """Close; the server has."""
@@ -177,7 +185,7 @@ class Link(asyncio.Protocol):
         if not self._unsent:
             self._begin_turn()
         self._unsent.append(packed)
-        self._waiting.append((slot, self._deadline))
+        self._waiting.append(slot)
 
     def _begin_turn(self) -> None:
         """What is asked in one turn of the loop is written together and has one deadline."""
@@ -188,6 +196,7 @@ class Link(asyncio.Protocol):
 
     def _flush(self) -> None:
         if self._unsent and self._transport is not None:
+            self._turns.append((self._answered + len(self._waiting), self._deadline))
             self._transport.write(b"".join(self._unsent))
             self._unsent.clear()
 
@@ -217,17 +226,17 @@ class Link(asyncio.Protocol):
         """
         self._timer = None
         now = self._loop.time()
-        for slot, deadline in self._waiting:
-            if slot.done():
-                continue
+        overdue = f"no answer from {self._name} within {self._timeout:g} s"
+        for last, deadline in self._turns:
             if deadline > now:
                 self._timer = self._loop.call_at(deadline, self._look_at_the_clock)
                 return
-            overdue = f"no answer from {self._name} within {self._timeout:g} s"
             if self._heard_at < deadline - self._timeout:
                 self._break(overdue, TimeoutError(overdue))
                 return
-            slot.set_exception(faults.silent(overdue, TimeoutError(overdue)))
+            for slot in islice(self._waiting, last - self._answered):
+                if not slot.done():
+                    slot.set_exception(faults.silent(overdue, TimeoutError(overdue)))
 
     def _break(self, why: str, cause: BaseException | None = None) -> None:
         if self._lost_because is not None:
@@ -239,7 +248,7 @@ class Link(asyncio.Protocol):
             self._transport.abort()
         self._unsent.clear()
         while self._waiting:
-            slot, _ = self._waiting.popleft()
+            slot = self._waiting.popleft()
             if not slot.done():
                 slot.set_exception(faults.silent(why, cause))
         self.resume_writing()

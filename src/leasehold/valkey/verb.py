@@ -43,12 +43,8 @@ class Verb:
             return head
         first = cast("str", arguments[0]).encode()
         others = arguments[1:]
-        return b"%b$%d\r\n%b\r\n%b" % (
-            head,
-            len(first),
-            first,
-            self._tails.get(others) or self._make_tail(others),
-        )
+        tail = b"" if not others else self._tails.get(others) or self._make_tail(others)
+        return b"%b$%d\r\n%b\r\n%b" % (head, len(first), first, tail)
 
     def words(self, name: str, arguments: tuple[Word, ...]) -> tuple[Word, ...]:
         """The command for a driver that packs by itself."""
@@ -78,7 +74,7 @@ class Verb:
     def _make_tail(self, others: tuple[Word, ...]) -> bytes:
         # What hiredis packs begins with "*N\r\n"; the count that covers the whole command is in the head.
         packed = codec.pack(others)
-        tail = packed[packed.index(b"$") :] if others else b""
+        tail = packed[packed.index(b"$") :]
         if len(self._tails) >= _KEPT_TAILS:
             self._tails.clear()
         self._tails[others] = tail

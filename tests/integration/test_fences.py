@@ -1,0 +1,263 @@
+"""Fences grow through whatever happens to the server (trap 10, S3), where plain counters would repeat.
+
+Beside every grant two counters are kept on the same server: a plain INCR, and one that was seeded with the
+server's time once. They are the negative control: where they repeat and the fence does not, the fault was real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+import redis.asyncio
+from tests.support.servers import REQUIRED
+
+import leasehold
+from leasehold import StoreError, blocking
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import Server
+
+    Proxy = Callable[[Server | int], FaultProxy]
+
+KINDS = ["async", "blocking", "async redis-py", "blocking redis-py"]
+LOCK, FENCE = "lock:{deal}", "lock:{deal}:fence"
+
+
+class InThread:
+    """A blocking client or lease whose verbs are awaited, so that one test serves both kinds."""
+
+    def __init__(self, blocking_thing: Any) -> None:
+        self._thing = blocking_thing
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._thing, name)
+        if not inspect.ismethod(verb) or name in {"check", "remaining", "abandon"}:
+            return verb
+
+        async def call(*args: Any, **options: Any) -> Any:
+            answer = await asyncio.to_thread(verb, *args, **options)
+            return InThread(answer) if isinstance(answer, blocking.Lease) else answer
+
+        return call
+
+
+@asynccontextmanager
+async def client(kind: str, url: str) -> AsyncIterator[Any]:
+    if kind == "async":
+        async with leasehold.connect(url) as locks:
+            yield locks
+    elif kind == "blocking":
+        with blocking.connect(url) as locks:
+            yield InThread(locks)
+    elif kind == "async redis-py":
+        async with redis.asyncio.Redis.from_url(url) as existing, leasehold.from_client(existing) as locks:
+            yield locks
+    else:
+        with redis.Redis.from_url(url) as existing, leasehold.from_client(existing) as locks:
+            yield InThread(locks)
+
+
+class Witness:
+    """Remembers every fence of one lock, and what the two plain counters said."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.fences: list[int] = []
+        self.plain: list[int] = []
+        self.seeded: list[int] = []
+
+    async def grant(self, locks: Any, times: int = 1, **options: Any) -> None:
+        for _ in range(times):
+            lease = await locks.acquire("deal", ttl=20, wait=2, **options)
+            self.fences.append(lease.fence)
+            await lease.release()
+            with self.server.admin() as admin:
+                self.plain.append(admin.incr("plain"))
+                if not admin.exists("seeded"):
+                    seconds, microseconds = admin.time()
+                    admin.set("seeded", seconds * 1_000_000 + microseconds)
+                self.seeded.append(admin.incr("seeded"))
+
+    def check(self) -> None:
+        assert grows(self.fences), self.fences
+
+
+def grows(numbers: list[int]) -> bool:
+    return all(earlier < later for earlier, later in zip(numbers, numbers[1:], strict=False))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_fences_grow_with_every_grant_however_the_one_before_ended(
+    any_server: Server, kind: str
+) -> None:
+    async with client(kind, any_server.url) as locks, client("async", any_server.url) as others:
+        fences = []
+        for _ in range(3):
+            released = await locks.acquire("deal", ttl=20)
+            await released.release()
+            taken = await locks.acquire("deal", ttl=20)
+            by_force = await others.take("deal", ttl=20)
+            await by_force.release()
+            expired = await locks.acquire("deal", ttl=0.03)
+            after = await others.acquire("deal", ttl=20, wait=2)
+            await after.release()
+            fences += [lease.fence for lease in (released, taken, by_force, expired, after)]
+        assert grows(fences), fences
+        assert 86_000 < any_server.call("TTL", FENCE) <= 86_400  # kept long enough, and not for ever
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_counter_outlives_a_lease_that_is_renewed_for_long(valkey: Server, kind: str) -> None:
+    async with client(kind, valkey.url) as locks:
+        lease = await locks.acquire("deal", ttl=20)
+        valkey.call("EXPIRE", FENCE, 1)  # almost a day later
+        await lease.renew()
+        assert valkey.call("TTL", FENCE) > 86_000
+        await lease.release()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_fences_grow_through_flushall(any_server: Server, kind: str) -> None:
+    witness = Witness(any_server)
+    async with client(kind, any_server.url) as locks:
+        for _ in range(5):
+            await witness.grant(locks, 3)
+            any_server.call("FLUSHALL")
+        await witness.grant(locks)
+    witness.check()
+    assert not grows(witness.plain)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("flavour", REQUIRED)
+async def test_fences_grow_through_a_restart_without_data(
+    own_server: Callable[..., Server], kind: str, flavour: str
+) -> None:
+    server = own_server(flavour)
+    witness = Witness(server)
+    async with client(kind, server.url) as locks:
+        await witness.grant(locks, 5)
+        await asyncio.to_thread(server.restart, keep_data=False)
+        await insist(witness, locks)
+        await witness.grant(locks, 5)
+    async with client(kind, server.url) as locks:
+        await witness.grant(locks, 5)
+    witness.check()
+    assert not grows(witness.plain)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("flavour", REQUIRED)
+async def test_fences_grow_through_a_restart_from_an_older_snapshot(
+    own_server: Callable[..., Server], kind: str, flavour: str
+) -> None:
+    server = own_server(flavour)
+    witness = Witness(server)
+    async with client(kind, server.url) as locks:
+        await witness.grant(locks, 5)
+        snapshot = server.save_snapshot()
+        await witness.grant(locks, 10)
+        await asyncio.to_thread(server.restart_from_snapshot, snapshot)
+        assert int(server.call("GET", FENCE)) == witness.fences[4]  # the server does remember an old one
+        await insist(witness, locks)
+        await witness.grant(locks, 5)
+    witness.check()
+    assert not grows(witness.plain)
+    assert not grows(witness.seeded)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("flavour", REQUIRED)
+async def test_fences_grow_on_a_promoted_replica_that_has_missed_grants(
+    own_server: Callable[..., Server], proxy: Proxy, kind: str, flavour: str
+) -> None:
+    primary, replica = own_server(flavour), own_server(flavour)
+    address, replication = proxy(primary), proxy(primary)
+    replica.replicate_from(primary, via=replication.port)
+    witness = Witness(primary)
+    async with client(kind, address.url) as locks:
+        await witness.grant(locks, 5)
+        replica.wait_until_synced()
+        replication.refuse()
+        replication.cut()
+        await witness.grant(locks, 10)
+        primary.kill()
+        replica.promote()
+        assert int(replica.call("GET", FENCE)) == witness.fences[4]
+        address.target_port = replica.port
+        address.cut()
+        witness.server = replica
+        await insist(witness, locks)
+        await witness.grant(locks, 5)
+    # And for somebody who comes later, and knows nothing.
+    async with client(kind, replica.url) as locks:
+        await witness.grant(locks, 2)
+    witness.check()
+    assert not grows(witness.plain)
+    assert not grows(witness.seeded)
+
+
+async def insist(witness: Witness, locks: Any) -> None:
+    """One grant, as soon as the server is found again; redis-py may have to fail first."""
+    for _ in range(20):
+        try:
+            return await witness.grant(locks)
+        except StoreError:
+            await asyncio.sleep(0.1)
+    raise AssertionError("no grant after the fault")
+
+
+async def test_fences_grow_from_client_to_client_whatever_kind_they_are(valkey: Server) -> None:
+    witness = Witness(valkey)
+    async with (
+        client("async", valkey.url) as one,
+        client("blocking", valkey.url) as two,
+        client("async redis-py", valkey.url) as three,
+        client("blocking redis-py", valkey.url) as four,
+    ):
+        for n in range(40):
+            await witness.grant((one, two, three, four)[n * 7 % 4])
+            if n % 9 == 8:
+                valkey.call("FLUSHALL")
+    witness.check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_floor_is_the_least_fence_also_when_it_is_ahead_of_the_servers_clock(
+    any_server: Server, kind: str
+) -> None:
+    witness = Witness(any_server)
+    async with client(kind, any_server.url) as locks:
+        await witness.grant(locks)
+        ahead = witness.fences[-1] + 10**12  # eleven days from now
+        await witness.grant(locks, floor=ahead)
+        assert witness.fences[-1] >= ahead
+        await witness.grant(locks, 2)  # the counter goes on from there
+        any_server.call("FLUSHALL")
+        await witness.grant(locks, floor=witness.fences[-1] + 1)  # the stated limit, met by a floor
+        lease = await locks.take("deal", ttl=20, floor=2**53 - 10)
+        assert lease.fence == 2**53 - 10  # exact to the last digit
+        await lease.release()
+    witness.check()
+
+
+async def test_a_thousand_grants_of_one_lock_have_a_thousand_growing_fences(valkey: Server) -> None:
+    async with client("async", valkey.url) as locks:
+        fences: list[int] = []
+
+        async def work() -> None:
+            for _ in range(50):
+                async with locks.lock("deal", ttl=20, wait=30) as lease:
+                    fences.append(lease.fence)
+
+        await asyncio.gather(*[work() for _ in range(20)])
+    assert len(fences) == 1000
+    assert grows(fences)
