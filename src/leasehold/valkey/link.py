@@ -114,13 +114,14 @@ class Link(asyncio.Protocol):
         self._lost_because = ("the connection belongs to the parent process", None)
         self._waiting.clear()
         self._unsent.clear()
-        if self._transport is not None:
+        socket = None if self._transport is None else self._transport.get_extra_info("socket")
+        if socket is not None:
             # The file descriptor keeps its number, because the event loop's objects still refer to it,
             # but not the connection: otherwise the server would not notice the parent's end.
             nowhere = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nowhere, self._transport.get_extra_info("socket").fileno())
+            os.dup2(nowhere, socket.fileno())
             os.close(nowhere)
-            self._transport = None
+        self._transport = None
 
     # What asyncio calls
 
