@@ -8,14 +8,12 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from tests.contract.sides import COMBINATIONS, SIDES, Locks, keys_that_stay, open_side
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     import redis
-
     from tests.conftest import Servers
     from tests.support.servers import Server
 

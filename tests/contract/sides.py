@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 import redis.asyncio
+from tests.support.servers import FLAVOURS, REQUIRED
 
 import leasehold
 from leasehold.core.running import run
-from tests.support.servers import FLAVOURS, REQUIRED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from leasehold.core.answers import LockInfo
     from tests.support.servers import Server
+
+    from leasehold.core.answers import LockInfo
 
 SIDES = (
     "async",
@@ -34,7 +35,10 @@ SIDES = (
 """Our own connections, and redis-py clients with `decode_responses` off and on."""
 
 COMBINATIONS = [
-    (flavour, side) for flavour in (*REQUIRED, "redis7") if flavour in FLAVOURS or flavour in REQUIRED for side in SIDES
+    (flavour, side)
+    for flavour in (*REQUIRED, "redis7")
+    if flavour in FLAVOURS or flavour in REQUIRED
+    for side in SIDES
 ]
 
 
@@ -72,7 +76,7 @@ class Scope:
         enter = self._context.__enter__ if self._locks.is_blocking else self._context.__aenter__
         return Held(self._locks, await self._locks.do(enter))
 
-    async def __aexit__(self, *error: Any) -> bool | None:
+    async def __aexit__(self, *error: object) -> bool | None:
         leave = self._context.__exit__ if self._locks.is_blocking else self._context.__aexit__
         return await self._locks.do(leave, *error)
 

@@ -11,7 +11,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-
 from tests.contract.sides import SIDES, keys_that_stay
 from tests.support.servers import REQUIRED
 
@@ -111,7 +110,9 @@ def test_the_ways_in_are_those_of_the_issue():
 def test_a_missing_combination_is_noticed(collected):
     """Whatever is taken away, one flavour and side of one test or of all, somebody says so."""
     gone = [
-        node_id for node_id in collected if {("redis62", "blocking")} not in combinations_by_test([node_id]).values()
+        node_id
+        for node_id in collected
+        if {("redis62", "blocking")} not in combinations_by_test([node_id]).values()
     ]
     assert len(gone) < len(collected)
     assert "nothing runs on redis62 × blocking" in what_is_missing(gone, {"valkey9", "redis62"})

@@ -6,10 +6,10 @@ import asyncio
 import time
 
 import pytest
+from tests.support.waiting import eventually_async
 
 from leasehold import InvalidRequest, LeaseLost, LockBusy
 from leasehold.core.answers import DONE, Ended, Renewal
-from tests.support.waiting import eventually_async
 
 
 async def until_gone(admin, key):
@@ -189,8 +189,8 @@ async def test_max_hold_ends_even_a_renewed_lease(on_every_side):
     async def behaviour(locks, name):
         started_at = time.monotonic()
         lease = await locks.acquire(name, ttl=0.3, renew=True, max_hold=0.6)
-        assert await lease.lost(20) == "max_hold"
-        assert 0.59 < time.monotonic() - started_at
+        assert await lease.lost(3) == "max_hold"
+        assert time.monotonic() - started_at > 0.59
         assert await reason_of(lease.renew) == "max_hold"
         second = await locks.acquire(name, wait=20)
         assert second.fence > lease.fence
@@ -445,15 +445,20 @@ async def test_a_take_whose_expected_holder_has_left_changes_nothing(locks, admi
 async def test_of_two_takers_who_expect_the_same_holder_one_wins(locks, rival):
     old = await locks.acquire("a")
     answers = await asyncio.gather(
-        locks.take("a", expect_fence=old.fence), rival.take("a", expect_fence=old.fence), return_exceptions=True
+        locks.take("a", expect_fence=old.fence),
+        rival.take("a", expect_fence=old.fence),
+        return_exceptions=True,
     )
     assert sorted(isinstance(answer, LockBusy) for answer in answers) == [False, True]
 
 
-async def test_a_taken_lease_can_be_kept_alive(locks):
-    lease = await locks.take("a", ttl=0.3, renew=True)
-    assert await lease.lost(0.5) is None
-    await lease.release()
+async def test_a_taken_lease_can_be_kept_alive(on_every_side):
+    async def behaviour(locks, name):
+        lease = await locks.take(name, ttl=0.3, renew=True)
+        assert await lease.lost(0.6) is None
+        await lease.release()
+
+    await on_every_side(behaviour)
 
 
 # Looking
@@ -463,7 +468,12 @@ async def test_a_held_lock_shows_its_holder_and_what_is_left(locks, rival):
     lease = await locks.acquire("a", ttl=20, holder={"user": "alice"})
     info = await rival.inspect("a")
     assert info.is_held
-    assert (info.name, info.mode, info.fence, info.holder) == ("a", "exclusive", lease.fence, {"user": "alice"})
+    assert (info.name, info.mode, info.fence, info.holder) == (
+        "a",
+        "exclusive",
+        lease.fence,
+        {"user": "alice"},
+    )
     assert 15 < info.remaining <= 20
     assert abs(info.held_since - time.time()) < 5
     assert info.waiters == 0
@@ -477,7 +487,13 @@ async def test_a_free_lock_shows_its_last_fence(locks):
     await lease.release()
     info = await locks.inspect("a")
     assert not info.is_held
-    assert (info.mode, info.fence, info.holder, info.held_since, info.remaining) == (None, lease.fence, None, None, None)
+    assert (info.mode, info.fence, info.holder, info.held_since, info.remaining) == (
+        None,
+        lease.fence,
+        None,
+        None,
+        None,
+    )
 
 
 async def test_looking_changes_nothing(locks, admin):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.unit.virtual import ScriptedStore, World, make_engine
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.virtual import NEVER, CancelledHere, Later, ScriptedStore, World, asking, make_engine, taking
 
 from leasehold.core.answers import Busy, Granted, Refusal
 from leasehold.core.validity import trusted_for, ttl_for
 from leasehold.errors import AcquireTimeout, LeaseLost, LockBusy, StoreRefused, StoreUnavailable
-from tests.unit.virtual import NEVER, CancelledHere, Later, ScriptedStore, World, asking, make_engine, taking
 
 SILENCE = StoreUnavailable("no answer")
 HELD = Busy("alice", 3.0)
@@ -284,7 +284,9 @@ def test_a_refusal_is_told_at_once(world, store, engine):
     assert world.now() == started_at
 
 
-def test_a_refusal_after_silence_is_given_back_because_the_silent_request_may_have_got_it(world, store, engine):
+def test_a_refusal_after_silence_is_given_back_because_the_silent_request_may_have_got_it(
+    world, store, engine
+):
     store.answer("acquire", SILENCE, StoreRefused("out of memory"))
     with pytest.raises(StoreRefused):
         world.run(engine.acquire("a", **asking()))
@@ -292,7 +294,9 @@ def test_a_refusal_after_silence_is_given_back_because_the_silent_request_may_ha
     assert tokens(store.asked("release")) == tokens(store.asked("acquire"))
 
 
-def test_a_refused_take_after_silence_is_given_back_because_the_silent_one_may_have_got_it(world, store, engine):
+def test_a_refused_take_after_silence_is_given_back_because_the_silent_one_may_have_got_it(
+    world, store, engine
+):
     store.answer("take", SILENCE, StoreRefused("out of memory"))
     with pytest.raises(StoreRefused):
         world.run(engine.take("a", **taking()))

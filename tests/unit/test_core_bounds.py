@@ -5,15 +5,28 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.unit.virtual import asking, taking
 
 import leasehold
 from leasehold.core import bounds
 from leasehold.core.answers import Granted
 from leasehold.core.running import run
 from leasehold.errors import InvalidRequest
-from tests.unit.virtual import asking, taking
 
-NOT_DURATIONS = [float("nan"), float("inf"), -float("inf"), -1, -0.001, True, False, "30", b"30", [30], {}, 1j]
+NOT_DURATIONS = [
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    -1,
+    -0.001,
+    True,
+    False,
+    "30",
+    b"30",
+    [30],
+    {},
+    1j,
+]
 TOO_LARGE = 10**400
 """An int that no float can hold."""
 
@@ -21,7 +34,20 @@ BAD_TTLS = [*NOT_DURATIONS, None, 0, 0.0, 0.009, 86_400.001, 10**12, TOO_LARGE]
 BAD_WAITS = [*NOT_DURATIONS, TOO_LARGE]
 BAD_MAX_HOLDS = [*NOT_DURATIONS, 0, 0.0, TOO_LARGE]
 BAD_FENCES = [-1, 1.0, "1", True, 2**53, TOO_LARGE, float("nan")]
-BAD_NAMES = ["", "x" * 513, "é" * 257, "😀" * 129, "a\0b", "\0", "\ud800", "a\udfffb", b"name", None, 7, ["a"]]
+BAD_NAMES = [
+    "",
+    "x" * 513,
+    "é" * 257,
+    "😀" * 129,
+    "a\0b",
+    "\0",
+    "\ud800",
+    "a\udfffb",
+    b"name",
+    None,
+    7,
+    ["a"],
+]
 BAD_HOLDERS = [
     7,
     True,
@@ -193,13 +219,26 @@ class NotRedis:
     """Somebody's own client."""
 
 
-@pytest.mark.parametrize("existing", [None, "redis://localhost", NotRedis()], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "existing", [None, "redis://localhost", NotRedis()], ids=lambda value: type(value).__name__
+)
 def test_from_client_says_which_clients_it_takes(existing):
     with pytest.raises(InvalidRequest, match=r"redis\.asyncio\.Redis or a redis\.Redis"):
         leasehold.from_client(existing)
 
 
-@pytest.mark.parametrize("changed", [{"timeout": 0}, {"timeout": -1}, {"timeout": float("nan")}, {"retry_interval": 0}, {"namespace": "a b"}, {"holder": 7}], ids=short)
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"timeout": 0},
+        {"timeout": -1},
+        {"timeout": float("nan")},
+        {"retry_interval": 0},
+        {"namespace": "a b"},
+        {"holder": 7},
+    ],
+    ids=short,
+)
 def test_from_client_checks_its_arguments_too(changed):
     import redis
 

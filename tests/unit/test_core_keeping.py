@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests.unit.virtual import NEVER, Later, asking
 
 from leasehold.core.answers import DONE, Ended, Granted
 from leasehold.core.backoff import Backoff
@@ -15,7 +16,6 @@ from leasehold.core.validity import trusted_for
 from leasehold.errors import StoreRefused, StoreUnavailable
 from leasehold.runtime.randomness import SystemRandom
 from leasehold.runtime.threads import ThreadClock, Threads
-from tests.unit.virtual import NEVER, Later, asking
 
 SILENCE = StoreUnavailable("no answer")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.virtual import NEVER, CancelledHere, Later, asking, make_engine, taking
 
 from leasehold.core.answers import DONE, Ended, Granted, LockInfo
 from leasehold.core.validity import trusted_for
 from leasehold.errors import LeaseLost, StoreRefused, StoreUnavailable
-from tests.unit.virtual import NEVER, CancelledHere, Later, asking, make_engine, taking
 
 SILENCE = StoreUnavailable("no answer")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.virtual import NEVER, Later
 
 from leasehold.core.answers import DONE, Ended
 from leasehold.core.settling import Orphan, Settler
 from leasehold.errors import StoreRefused, StoreUnavailable
-from tests.unit.virtual import NEVER, Later
 
 SILENCE = StoreUnavailable("no answer")
 PATIENCE = 2.0

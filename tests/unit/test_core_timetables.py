@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.virtual import VirtualSignal
 
 from leasehold.core.agenda import Agenda
 from leasehold.core.backoff import Backoff
-from tests.unit.virtual import VirtualSignal
 
 
 class CountingSignal(VirtualSignal):
@@ -202,7 +202,9 @@ def test_a_pause_is_never_above_the_cap_and_never_below_half_of_it(first, cap, t
 
 def test_pauses_double_up_to_the_cap():
     backoff = Backoff(first=0.01, cap=0.05)
-    assert [backoff.pause(tries, 0) for tries in range(1, 6)] == pytest.approx([0.005, 0.01, 0.02, 0.025, 0.025])
+    assert [backoff.pause(tries, 0) for tries in range(1, 6)] == pytest.approx(
+        [0.005, 0.01, 0.02, 0.025, 0.025]
+    )
 
 
 def test_pauses_are_spread_so_that_callers_do_not_come_back_together():

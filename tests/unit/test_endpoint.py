@@ -144,7 +144,9 @@ def test_a_scheme_of_later_names_those_that_work_now(scheme):
     assert "embedded" in str(wrong.value)
 
 
-@pytest.mark.parametrize("url", ["", "localhost", "localhost:6379", "http://localhost", "memcached://x", "//x"])
+@pytest.mark.parametrize(
+    "url", ["", "localhost", "localhost:6379", "http://localhost", "memcached://x", "//x"]
+)
 def test_an_unknown_scheme_names_those_that_work(url):
     with pytest.raises(InvalidRequest, match="begins with one of") as wrong:
         leasehold.connect(url)

@@ -136,7 +136,9 @@ def test_a_loss_says_its_reason(reason):
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("duplicate", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))], ids=["copy", "pickle"])
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))], ids=["copy", "pickle"]
+)
 def test_an_error_survives_the_way_to_another_process(error, duplicate):
     """A worker of a process pool raises it, the parent catches it."""
     arrived = duplicate(error)

@@ -10,7 +10,9 @@ import pytest
 from leasehold.valkey import scripts
 
 LUA = resources.files("leasehold.valkey") / "lua"
-FILES = {path.name.removesuffix(".lua"): path.read_text() for path in LUA.iterdir() if path.name.endswith(".lua")}
+FILES = {
+    path.name.removesuffix(".lua"): path.read_text() for path in LUA.iterdir() if path.name.endswith(".lua")
+}
 SHARED = {
     path.name.removesuffix(".lua"): path.read_text()
     for path in (LUA / "shared").iterdir()

@@ -37,7 +37,9 @@ def shape(function):
 
 def keywords(function):
     parameters = inspect.signature(function).parameters.values()
-    return {parameter.name: parameter.default for parameter in parameters if parameter.kind.name == "KEYWORD_ONLY"}
+    return {
+        parameter.name: parameter.default for parameter in parameters if parameter.kind.name == "KEYWORD_ONLY"
+    }
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS, ids=["Client", "Lease"])
@@ -75,7 +77,9 @@ class TestTheVerbsOfTheDesign:
         ],
     )
     def test_have_its_keywords_and_defaults(self, side, verb, changed):
-        expected = {name: default for name, default in {**GRANTING, **changed}.items() if default is not EMPTY}
+        expected = {
+            name: default for name, default in {**GRANTING, **changed}.items() if default is not EMPTY
+        }
         assert expected.items() <= keywords(getattr(side, verb)).items()
         assert shape(getattr(side, verb))[1] == ("name", "POSITIONAL_OR_KEYWORD", EMPTY)
 

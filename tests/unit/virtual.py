@@ -295,7 +295,14 @@ RETRY = Backoff(first=0.01, cap=0.05)
 def make_engine(world: World, store: ScriptedStore, *, patience: float = 2.0) -> Engine[LeaseState]:
     """An engine as a client makes it, in this world."""
     return Engine(
-        store, world, world, world, make_lease=LeaseState, holder=lambda: "tester", patience=patience, retry=RETRY
+        store,
+        world,
+        world,
+        world,
+        make_lease=LeaseState,
+        holder=lambda: "tester",
+        patience=patience,
+        retry=RETRY,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING
 
 from leasehold.core.backoff import Backoff
@@ -55,9 +56,8 @@ class Connection:
         # Not cancelled with the caller: the others who wait need it too.
         done, _ = await asyncio.wait({self._start_connecting()}, timeout=self._options.connect_timeout)
         if not done:
-            raise faults.silent(
-                f"no connection within {self._options.connect_timeout:g} s", self._last_failure
-            )
+            within = f"no connection within {self._options.connect_timeout:g} s"
+            raise faults.silent(f"{within}: {self._last_failure or 'no answer'}", self._last_failure)
         (task,) = done
         if task.cancelled():
             raise StoreUnavailable("this client is closed")
@@ -130,9 +130,12 @@ class Connection:
         else:
             made = loop.create_connection(make, endpoint.host, endpoint.port, ssl=endpoint.tls)
         try:
-            _, link = await made
+            transport, link = await made
         except OSError as error:
             raise faults.no_connection(endpoint, error) from error
+        if not endpoint.path:
+            # A peer that vanished without a word is noticed even while nothing is asked.
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:
             replies = await link.call_many(handshake.greeting(endpoint, self._options.client_name))
             facts = handshake.read_answers(replies, allow_eviction=self._options.allow_eviction)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -89,15 +90,20 @@ def read_answers(replies: Sequence[Reply], *, allow_eviction: bool) -> ServerFac
 
 
 def warn_about(facts: ServerFacts, endpoint: Endpoint) -> None:
-    """Say in the log what an operator should know about this server."""
+    """Say in the log, once, what an operator should know about this server."""
     if facts.eviction is None:
-        _log.warning("%s does not tell its eviction policy; locks are safe only with noeviction", endpoint)
+        _warn(f"{endpoint} does not tell its eviction policy; locks are safe only with noeviction")
     elif facts.may_evict:
-        _log.warning("%s evicts keys (%s), so held locks may vanish", endpoint, facts.eviction)
+        _warn(f"{endpoint} evicts keys ({facts.eviction}), so locks that are held may vanish")
     if facts.aof_enabled is False:
-        _log.warning(
-            "%s has no append-only file: a restart forgets who holds what; fences still grow", endpoint
+        _warn(
+            f"{endpoint} has no append-only file: a restart forgets who holds what, though fences still grow"
         )
+
+
+@functools.lru_cache(maxsize=64)  # a program may open many clients; one word about each server is enough
+def _warn(message: str) -> None:
+    _log.warning(message)
 
 
 def _parse_info(reply: Any) -> dict[str, str]:

@@ -1,0 +1,178 @@
+"""What the store makes of replies. The wire is a port: here it says what the test laid out."""
+
+from __future__ import annotations
+
+import hiredis
+import pytest
+from tests.unit.virtual import asking
+
+from leasehold.core.answers import DONE, Busy, Ended, Granted, Refusal, Renewal
+from leasehold.core.backoff import Backoff
+from leasehold.core.engine import Engine
+from leasehold.core.lease import LeaseState
+from leasehold.core.running import run
+from leasehold.errors import LeaseLost, StoreRefused, StoreUnavailable
+from leasehold.runtime.randomness import SystemRandom
+from leasehold.runtime.threads import ThreadClock, Threads
+from leasehold.valkey.store import ValkeyStore
+
+TOKEN = "f" * 32
+NOSCRIPT = hiredis.ReplyError("NOSCRIPT No matching script. Please use EVAL.")
+
+
+class ScriptedWire:
+    """Implements the ports Wire and Session; never suspends."""
+
+    def __init__(self, *replies, floor=1_000):
+        self.replies = list(replies)
+        self.floor = floor
+        self.sent = []
+
+    @property
+    def session(self):
+        return self
+
+    def now_ms(self):
+        return 1_700_000_000_000
+
+    def _next(self):
+        reply = self.replies.pop(0)
+        if isinstance(reply, StoreUnavailable):
+            raise reply
+        return reply
+
+    async def run(self, verb, name, arguments):
+        self.sent.append((verb.script.name, name, *arguments))
+        return self._next()
+
+    async def run_many(self, calls):
+        return [await self.run(call.verb, call.name, call.arguments) for call in calls]
+
+    async def call(self, *words):
+        self.sent.append(words)
+        return self._next()
+
+
+def make_store(*replies, **options):
+    wire = ScriptedWire(*replies, **options)
+    return ValkeyStore(wire, namespace="lock"), wire
+
+
+def acquire(store, *, ttl=30.0, floor=0):
+    return run(store.acquire("a", TOKEN, ttl, floor, '"me"'))
+
+
+def test_a_bare_number_is_a_fresh_grant():
+    store, wire = make_store(77)
+    assert acquire(store) == 77
+    assert wire.sent == [("acquire", "a", f'1x{TOKEN}1700000000000 "me"', 30_000, 1_000)]
+
+
+def test_a_grant_of_before_tells_what_is_left():
+    store, _ = make_store([77, 1_234, b""])
+    assert acquire(store) == Granted(77, 1.234)
+
+
+def test_busy_tells_who_and_for_how_long():
+    store, _ = make_store([0, 1_234, b'1700000000000 {"user":"alice"}'])
+    assert acquire(store) == Busy({"user": "alice"}, 1.234)
+
+
+def test_a_holder_that_went_away_meanwhile_leaves_nothing_to_wait_for():
+    store, _ = make_store([0, -2, b'1700000000000 "alice"'])
+    assert acquire(store) == Busy("alice", 0.0)
+
+
+@pytest.mark.parametrize(("ttl", "ttl_ms"), [(0.01, 10), (0.0101, 11), (1.0001, 1_001), (86_400, 86_400_000)])
+def test_milliseconds_are_rounded_up_so_that_the_store_never_ends_a_lease_before_its_holder(ttl, ttl_ms):
+    store, wire = make_store(1, 1)
+    acquire(store, ttl=ttl)
+    run(store.renew([Renewal("a", TOKEN, 1, ttl)]))
+    assert wire.sent[0][3] == ttl_ms
+    assert wire.sent[1][-1] == ttl_ms
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "sent"), [(1_000, 0, 1_000), (1_000, 5_000, 5_000), (None, 7, "@7")]
+)
+def test_the_floor_is_the_larger_of_the_servers_and_the_callers(own, asked, sent):
+    store, wire = make_store(9_000, floor=own)
+    acquire(store, floor=asked)
+    assert wire.sent[0][-1] == sent
+
+
+def test_a_forgotten_script_is_sent_in_full():
+    store, wire = make_store(NOSCRIPT, 77)
+    assert acquire(store) == 77
+    assert wire.sent[1][0] == b"EVAL"
+    assert wire.sent[1][-3:] == wire.sent[0][-3:]
+
+
+def test_in_a_batch_only_the_forgotten_are_sent_again():
+    store, wire = make_store(1, NOSCRIPT, -1, 0, hiredis.ReplyError("OOM"), 1)
+    renewals = [Renewal(name, TOKEN, 1, 30) for name in "abcde"]
+    answers = run(store.renew(renewals))
+    assert answers[:4] == [DONE, DONE, Ended.TAKEN, Ended.EXPIRED]
+    assert isinstance(answers[4], StoreRefused)
+    assert len(wire.sent) == 6
+
+
+def test_a_batch_without_an_answer_is_unknown_for_every_lease():
+    store, _ = make_store(StoreUnavailable("cut"))
+    answers = run(store.renew([Renewal(name, TOKEN, 1, 30) for name in "ab"]))
+    assert [type(answer) for answer in answers] == [StoreUnavailable] * 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "error", "says"),
+    [
+        ("OOM command not allowed when used memory > 'maxmemory'.", StoreRefused, "memory"),
+        ("READONLY You can't write against a read only replica.", StoreRefused, "replica"),
+        ("WRONGTYPE Operation against a key holding the wrong kind", StoreRefused, "namespace"),
+        ("NOPERM this user has no permissions", StoreRefused, "may not run"),
+        ("ERR user_script:9: LEASEHOLD-VERSION 7 script: abc", StoreRefused, "another version"),
+        ("ERR something new", StoreRefused, "something new"),
+        ("LOADING Redis is loading the dataset in memory", StoreUnavailable, "LOADING"),
+        ("BUSY Redis is busy running a script.", StoreUnavailable, "BUSY"),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", StoreUnavailable, "TRYAGAIN"),
+        ("MASTERDOWN Link with MASTER is down", StoreUnavailable, "MASTERDOWN"),
+    ],
+)
+def test_an_error_reply_becomes_the_right_error_with_its_cause(reply, error, says):
+    original = hiredis.ReplyError(reply)
+    store, _ = make_store(original)
+    with pytest.raises(error, match=says) as raised:
+        acquire(store)
+    assert raised.value.__cause__ is original
+
+
+def test_a_take_that_was_not_expected_tells_by_whom_the_lock_is_held():
+    store, wire = make_store([0, 55, b'1700000000000 "alice"'], [0, 0, b""])
+    assert run(store.take("a", TOKEN, 30, 0, '"me"', 54)) == Refusal(55, "alice")
+    assert run(store.take("a", TOKEN, 30, 0, '"me"', 54)) == Refusal(0, None)
+    assert wire.sent[0][-1] == 54
+
+
+def test_a_take_from_anybody_says_nothing_of_a_fence():
+    store, wire = make_store([56, 30_000, b""])
+    assert run(store.take("a", TOKEN, 30, 0, '"me"', None)) == Granted(56, 30.0)
+    assert wire.sent[0][-1] == ""
+
+
+def test_a_release_that_finds_the_lease_gone_is_never_reported_as_done():
+    """It was gone when we asked; that the question why went unanswered does not make it released."""
+    replies = [77, 0, StoreUnavailable("cut"), 0, b"78", 0, b"78"]
+    store, _ = make_store(*replies)
+    engine = Engine(
+        store,
+        ThreadClock(),
+        SystemRandom(),
+        Threads(),
+        make_lease=LeaseState,
+        holder=lambda: "me",
+        patience=1.0,
+        retry=Backoff(first=0.001, cap=0.002),
+    )
+    lease = run(engine.acquire("a", **asking()))
+    with pytest.raises(LeaseLost):
+        run(engine.release(lease))
