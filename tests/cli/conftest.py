@@ -10,6 +10,7 @@ import subprocess
 import sys
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,6 @@ import leasehold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from tests.support.servers import Server
 
@@ -119,10 +119,12 @@ def finish(process: subprocess.Popen[str], *, typing: str | None = None, timeout
 
 
 def _end(process: subprocess.Popen[str]) -> None:
+    """Kill it and all of its session, which outlives it in a test that failed."""
     process.kill()
-    # What it started dies with it, except where a test lets that happen on purpose.
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(stat.read_text(errors="replace").rpartition(")")[2].split()[3]) == process.pid:
+                os.kill(int(stat.parent.name), signal.SIGKILL)
     process.wait(10)
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:

@@ -62,7 +62,7 @@ def what_is_missing(node_ids: list[str], flavours: set[str]) -> list[str]:
     """Sentences about what the suite does not cover; none when all is well."""
     wanted = {(flavour, side) for flavour in flavours for side in SIDES}
     missing = [
-        f"{test} does not run on {flavour} × {side}"
+        f"{test} does not run on {flavour} by {side}"
         for test, found in combinations_by_test(node_ids).items()
         for flavour, side in sorted(wanted - found)
     ]
@@ -72,7 +72,7 @@ def what_is_missing(node_ids: list[str], flavours: set[str]) -> list[str]:
         for flavour in sorted(flavours - found)
     ]
     covered = set().union(*combinations_by_test(node_ids).values(), set())
-    missing += [f"nothing runs on {flavour} × {side}" for flavour, side in sorted(wanted - covered)]
+    missing += [f"nothing runs on {flavour} by {side}" for flavour, side in sorted(wanted - covered)]
     return missing
 
 
@@ -115,11 +115,11 @@ def test_a_missing_combination_is_noticed(collected):
         if {("redis62", "blocking")} not in combinations_by_test([node_id]).values()
     ]
     assert len(gone) < len(collected)
-    assert "nothing runs on redis62 × blocking" in what_is_missing(gone, {"valkey9", "redis62"})
+    assert "nothing runs on redis62 by blocking" in what_is_missing(gone, {"valkey9", "redis62"})
     one = next(node_id for node_id in collected if node_id.endswith("[valkey9-async-redis-decoded]"))
     without_one = [node_id for node_id in collected if node_id != one]
     (complaint,) = what_is_missing(without_one, {"valkey9", "redis62"})
-    assert complaint.endswith("does not run on valkey9 × async-redis-decoded")
+    assert complaint.endswith("does not run on valkey9 by async-redis-decoded")
 
 
 def test_a_missing_flavour_is_noticed(collected):

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.virtual import NEVER, CancelledHere, Later, ScriptedStore, World, asking, make_engine, taking
+from tests.unit.virtual import (
+    NEVER,
+    CancelledHere,
+    Later,
+    ScriptedStore,
+    World,
+    asking,
+    granted,
+    make_engine,
+    taking,
+)
 
-from leasehold.core.answers import Busy, Granted, Refusal
+from leasehold.core.answers import Busy, Refusal
 from leasehold.core.validity import trusted_for, ttl_for
 from leasehold.errors import AcquireTimeout, LeaseLost, LockBusy, StoreRefused, StoreUnavailable
 
@@ -28,30 +39,22 @@ def tokens(calls):
 
 def test_a_slow_reply_never_lengthens_the_lease(world, store, engine):
     sent_at = world.now()
-    store.answer("acquire", Later(0.9, Granted(7, 1.0)))
+    store.answer("acquire", Later(0.9, granted(7, 1.0)))
     lease = world.run(engine.acquire("a", **asking(ttl=1.0)))
     assert world.now() == pytest.approx(sent_at + 0.9)
     assert lease.valid_until == pytest.approx(sent_at + 1.0 - drift(1.0))
     assert lease.remaining() == pytest.approx(0.1 - drift(1.0))
 
 
-def test_a_bare_fence_stands_for_all_of_the_ttl(world, store, engine):
-    sent_at = world.now()
-    store.answer("acquire", Later(0.9, 7))
-    lease = world.run(engine.acquire("a", **asking(ttl=1.0)))
-    assert lease.fence == 7
-    assert lease.valid_until == pytest.approx(sent_at + 1.0 - drift(1.0))
-
-
 def test_a_slow_reply_never_lengthens_a_lease_that_was_taken(world, store, engine):
     sent_at = world.now()
-    store.answer("take", Later(0.9, Granted(7, 1.0)))
+    store.answer("take", Later(0.9, granted(7, 1.0)))
     lease = world.run(engine.take("a", **taking(ttl=1.0)))
     assert lease.valid_until == pytest.approx(sent_at + 1.0 - drift(1.0))
 
 
 def test_a_slow_reply_never_lengthens_a_lease_that_is_renewed(world, store, engine):
-    store.answer("acquire", Granted(7, 1.0))
+    store.answer("acquire", granted(7, 1.0))
     lease = world.run(engine.acquire("a", **asking(ttl=1.0)))
     sent_at = world.now()
     store.answer("renew", Later(0.9, store.usual["renew"]))
@@ -60,7 +63,7 @@ def test_a_slow_reply_never_lengthens_a_lease_that_is_renewed(world, store, engi
 
 
 def test_a_lease_is_held_until_its_deadline_and_not_a_moment_longer(world, store, engine):
-    store.answer("acquire", Granted(7, 1.0))
+    store.answer("acquire", granted(7, 1.0))
     lease = world.run(engine.acquire("a", **asking(ttl=1.0)))
     world.time = math.nextafter(lease.valid_until, 0)
     lease.check()
@@ -81,7 +84,7 @@ def test_drift_is_one_percent_and_two_milliseconds(ttl):
 
 def test_the_remaining_time_of_an_earlier_grant_counts_and_not_its_ttl(world, store, engine):
     """Asked again with the same token, the store tells what is left of the first grant."""
-    store.answer("acquire", Later(0.5, SILENCE), Granted(7, 0.4))
+    store.answer("acquire", Later(0.5, SILENCE), granted(7, 0.4))
     started_at = world.now()
     lease = world.run(engine.acquire("a", **asking(ttl=1.0)))
     asked_again_at = store.asked("acquire")[1].at
@@ -90,7 +93,7 @@ def test_the_remaining_time_of_an_earlier_grant_counts_and_not_its_ttl(world, st
 
 
 def test_a_grant_that_arrives_after_its_ttl_is_not_reported(world, store, engine):
-    store.answer("acquire", Later(1.0, Granted(7, 1.0)), Granted(8, 1.0))
+    store.answer("acquire", Later(1.0, granted(7, 1.0)), granted(8, 1.0))
     lease = world.run(engine.acquire("a", **asking(ttl=1.0)))
     assert lease.fence == 8
     assert not lease.is_lost
@@ -98,7 +101,7 @@ def test_a_grant_that_arrives_after_its_ttl_is_not_reported(world, store, engine
 
 
 def test_grants_that_always_arrive_too_late_end_as_unknown_and_are_given_back(world, store, engine):
-    store.usual["acquire"] = Later(1.0, Granted(7, 1.0))
+    store.usual["acquire"] = Later(1.0, granted(7, 1.0))
     with pytest.raises(StoreUnavailable, match="after its ttl"):
         world.run(engine.acquire("a", **asking(ttl=1.0)))
     world.settle()
@@ -106,7 +109,7 @@ def test_grants_that_always_arrive_too_late_end_as_unknown_and_are_given_back(wo
 
 
 def test_a_take_that_arrives_after_its_ttl_is_not_reported_as_held(world, store, engine):
-    store.usual["take"] = Later(1.0, Granted(7, 1.0))
+    store.usual["take"] = Later(1.0, granted(7, 1.0))
     try:
         lease = world.run(engine.take("a", **taking(ttl=1.0)))
     except StoreUnavailable:
@@ -115,7 +118,7 @@ def test_a_take_that_arrives_after_its_ttl_is_not_reported_as_held(world, store,
 
 
 def test_silence_is_met_by_asking_again_with_the_same_token(world, store, engine):
-    store.answer("acquire", SILENCE, SILENCE, Granted(7, 30))
+    store.answer("acquire", SILENCE, SILENCE, granted(7, 30))
     lease = world.run(engine.acquire("a", **asking()))
     assert len(store.asked("acquire")) == 3
     assert tokens(store.asked("acquire")) == {lease.token}
@@ -123,7 +126,7 @@ def test_silence_is_met_by_asking_again_with_the_same_token(world, store, engine
 
 
 def test_two_acquires_never_share_a_token(world, store, engine):
-    store.usual["acquire"] = Granted(7, 30)
+    store.usual["acquire"] = granted(7, 30)
     leases = [world.run(engine.acquire("a", **asking())) for _ in range(3)]
     assert len({lease.token for lease in leases}) == 3
 
@@ -149,14 +152,14 @@ def test_patience_counts_from_when_the_silence_began(world, store):
 
 def test_an_answer_ends_the_silence(world, store):
     engine = make_engine(world, store, patience=0.7)
-    store.answer("acquire", *[Later(0.5, SILENCE), HELD] * 4, Granted(7, 30))
+    store.answer("acquire", *[Later(0.5, SILENCE), HELD] * 4, granted(7, 30))
     lease = world.run(engine.acquire("a", **asking(wait=60)))
     assert lease.fence == 7
 
 
 def test_a_caller_that_does_not_wait_still_insists_on_an_answer(world, store, engine):
     """Unknown is never reported as no: wait=0 limits waiting for the holder, not for the store."""
-    store.answer("acquire", SILENCE, Granted(7, 30))
+    store.answer("acquire", SILENCE, granted(7, 30))
     assert world.run(engine.acquire("a", **asking(wait=0))).fence == 7
 
 
@@ -182,7 +185,7 @@ def test_waiting_in_vain_ends_exactly_with_the_wait(world, store, engine):
 
 
 def test_waiting_without_limit_goes_on_until_the_grant(world, store, engine):
-    store.usual["acquire"] = lambda _asked: HELD if world.now() < 1_400 else Granted(7, 30)
+    store.usual["acquire"] = lambda _asked: HELD if world.now() < 1_400 else granted(7, 30)
     lease = world.run(engine.acquire("a", **asking(wait=None)))
     assert lease.fence == 7
     assert 1_400 <= world.now() <= 1_400.1
@@ -195,7 +198,7 @@ def test_pauses_while_waiting_grow_up_to_the_retry_interval(world, store, engine
     with pytest.raises(AcquireTimeout):
         world.run(engine.acquire("a", **asking(wait=2)))
     asked_at = [call.at for call in store.calls]
-    pauses = [later - earlier for earlier, later in zip(asked_at, asked_at[1:], strict=False)]
+    pauses = [later - earlier for earlier, later in pairwise(asked_at)]
     assert pauses[0] == pytest.approx(0.01 * (0.5 + 0.5 * jitter))
     assert max(pauses) <= 0.05 + 1e-9
     assert min(pauses[3:-1]) >= 0.025 - 1e-9
@@ -248,7 +251,7 @@ def test_cancelling_between_two_tries_leaves_nothing_to_clean_up(world, store, e
 
 
 def test_a_grant_that_was_reported_is_not_cleaned_up(world, store, engine):
-    store.answer("acquire", SILENCE, Granted(7, 30))
+    store.answer("acquire", SILENCE, granted(7, 30))
     world.run(engine.acquire("a", **asking()))
     world.advance(60)
     assert store.asked("release") == []
@@ -322,7 +325,7 @@ def test_a_take_whose_expected_holder_is_gone_does_not_say_that_the_lock_is_held
 
 
 def test_what_is_asked_for_reaches_the_store_as_it_is(world, store, engine):
-    store.answer("acquire", Granted(7, 12))
+    store.answer("acquire", granted(7, 12))
     lease = world.run(engine.acquire("a b", **asking(ttl=12, floor=5, holder={"user": "é"})))
     asked = store.calls[0].asked
     assert (asked["name"], asked["ttl"], asked["floor"]) == ("a b", 12, 5)
@@ -331,7 +334,7 @@ def test_what_is_asked_for_reaches_the_store_as_it_is(world, store, engine):
 
 
 def test_a_max_hold_below_the_ttl_shortens_the_lease_in_the_store_too(world, store, engine):
-    store.answer("acquire", lambda asked: Granted(7, asked["ttl"]))
+    store.answer("acquire", lambda asked: granted(7, asked["ttl"]))
     lease = world.run(engine.acquire("a", **asking(ttl=30, max_hold=1)))
     assert store.calls[0].asked["ttl"] == pytest.approx(ttl_for(1))
     world.advance(0.999)
@@ -346,7 +349,7 @@ def test_max_hold_is_the_reason_when_it_ends_a_lease(max_hold, slowness):
     world = World(123_456.789)
     store = ScriptedStore(world)
     started_at = world.now()
-    store.answer("acquire", lambda asked: Later(slowness, Granted(7, asked["ttl"])))
+    store.answer("acquire", lambda asked: Later(slowness, granted(7, asked["ttl"])))
     lease = world.run(make_engine(world, store).acquire("a", **asking(ttl=30, max_hold=max_hold)))
     assert lease.loss() is None
     world.time = started_at + max_hold - 1e-6

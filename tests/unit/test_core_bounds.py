@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.unit.virtual import asking, taking
+from tests.unit.virtual import asking, granted, taking
 
 import leasehold
 from leasehold.core import bounds
-from leasehold.core.answers import Granted
 from leasehold.core.running import run
 from leasehold.errors import InvalidRequest
 
@@ -124,7 +123,7 @@ def test_a_wrong_take_says_what_is_allowed_and_sends_nothing(world, store, engin
 
 @pytest.mark.parametrize("ttl", [ttl for ttl in BAD_TTLS if ttl is not None], ids=short)
 def test_a_wrong_renewal_says_what_is_allowed_and_sends_nothing(world, store, engine, ttl):
-    store.answer("acquire", Granted(7, 30))
+    store.answer("acquire", granted(7, 30))
     lease = world.run(engine.acquire("a", **asking()))
     with pytest.raises(InvalidRequest, match=ALLOWED["ttl"]):
         world.run(engine.renew(lease, ttl))
@@ -151,7 +150,7 @@ GOOD = [
 
 @pytest.mark.parametrize("case", GOOD, ids=label)
 def test_what_is_allowed_is_asked_for(world, store, engine, case):
-    store.answer("acquire", lambda asked: Granted(7, asked["ttl"]))
+    store.answer("acquire", lambda asked: granted(7, asked["ttl"]))
     world.run(ask(engine, "acquire", *case))
     assert len(store.calls) == 1
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 
 import pytest
-from tests.unit.virtual import NEVER, Later, asking
+from tests.unit.virtual import NEVER, Later, asking, granted
 
-from leasehold.core.answers import DONE, Ended, Granted
+from leasehold.core.answers import DONE, Ended
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
@@ -37,7 +38,7 @@ def hold(world, store, engine):
     engine._make_lease = WatchedLease
 
     def acquire(name="a", **changed):
-        store.answer("acquire", lambda asked: Granted(7, asked["ttl"]))
+        store.answer("acquire", lambda asked: granted(7, asked["ttl"]))
         return world.run(engine.acquire(name, **asking(**{"renew": True, "ttl": 3, **changed})))
 
     return acquire
@@ -154,7 +155,7 @@ def test_silent_renewals_are_tried_again_several_times_but_not_in_a_storm(world,
     store.usual["renew"] = SILENCE
     world.advance(4)
     assert 7 <= len(store.asked("renew")) <= 18
-    pauses = [b - a for a, b in zip(renewed_at(store), renewed_at(store)[1:], strict=False)]
+    pauses = [b - a for a, b in pairwise(renewed_at(store))]
     assert max(pauses[:-1]) <= 3 / 12 + 0.001
 
 
@@ -280,13 +281,13 @@ def test_a_loss_is_told_in_a_thread_at_the_deadline_although_the_store_hangs():
 
     class HangingStore:
         async def acquire(self, name, token, ttl, floor, holder):
-            return 1
+            return granted(1, ttl)
 
         async def renew(self, renewals):
             answer_now.wait(20)
             return [SILENCE] * len(renewals)
 
-        async def release(self, name, token, fence):
+        async def release(self, name, token, fence, receipt):
             return DONE
 
     clock = ThreadClock()

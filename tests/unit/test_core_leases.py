@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.virtual import NEVER, CancelledHere, Later, asking, make_engine, taking
+from tests.unit.virtual import NEVER, CancelledHere, Later, asking, granted, make_engine, taking
 
-from leasehold.core.answers import DONE, Ended, Granted, LockInfo
+from leasehold.core.answers import DONE, Ended, LockInfo
 from leasehold.core.validity import trusted_for
 from leasehold.errors import LeaseLost, StoreRefused, StoreUnavailable
 
@@ -17,7 +17,7 @@ def hold(world, store, engine):
     """`hold("a", ttl=1.0, renew=True)`: a lease granted at once."""
 
     def acquire(name="a", **changed):
-        store.answer("acquire", lambda asked: Granted(7, asked["ttl"]))
+        store.answer("acquire", lambda asked: granted(7, asked["ttl"]))
         return world.run(engine.acquire(name, **asking(**changed)))
 
     return acquire
@@ -154,9 +154,11 @@ def test_a_renewal_by_hand_and_one_by_the_keeper_are_never_under_way_together(wo
 
 
 def test_release_asks_with_its_own_token_and_fence(world, store, engine, hold):
-    lease = hold()
+    store.answer("acquire", granted(7, 30, "receipt"))
+    lease = world.run(engine.acquire("a", **asking()))
     world.run(engine.release(lease))
-    assert store.asked("release")[0].asked == {"name": "a", "token": lease.token, "fence": 7}
+    expected = {"name": "a", "token": lease.token, "fence": 7, "receipt": "receipt"}
+    assert store.asked("release")[0].asked == expected
     assert lease.loss() == "released"
     assert lease.remaining() == 0
 
@@ -401,7 +403,7 @@ def test_a_forked_child_shows_itself_and_not_its_parent_as_the_holder(world, sto
     engine._default_holder = lambda: next(pids)
     engine._start_afresh()
     engine.after_fork(world)
-    store.answer("acquire", Granted(1, 30))
+    store.answer("acquire", granted(1, 30))
     lease = world.run(engine.acquire("a", **asking()))
     assert lease.holder == "child"
     assert store.asked("acquire")[0].asked["holder"] == '"child"'
@@ -419,7 +421,7 @@ def test_a_lease_never_shows_its_token(hold):
 @pytest.mark.parametrize("holder", ["", {}, "somebody", {"user": "u", "n": 1, "x": None}])
 @pytest.mark.parametrize("verb", ["acquire", "take"])
 def test_a_lease_shows_the_holder_that_others_see(world, store, engine, holder, verb):
-    store.answer(verb, Granted(7, 30))
+    store.answer(verb, granted(7, 30))
     arguments = asking(holder=holder) if verb == "acquire" else taking(holder=holder)
     lease = world.run(getattr(engine, verb)("a", **arguments))
     assert lease.holder == holder

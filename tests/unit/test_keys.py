@@ -13,7 +13,8 @@ from redis.crc import key_slot
 from leasehold.errors import InvalidRequest
 from leasehold.valkey import scripts
 from leasehold.valkey.keys import check_namespace, escape, key_of, unescape
-from leasehold.valkey.verb import Verb
+from leasehold.valkey.store import ValkeyStore
+from leasehold.valkey.verb import ScriptVerb, Verb
 
 # Names as `check_name` lets them through, with what is special to keys and terminals drawn often.
 names = st.text(
@@ -60,9 +61,20 @@ def test_a_key_shows_its_namespace_and_its_name():
     assert key_of("doc_lock", "a{b}%") == b"doc_lock:{a%7Bb%7D%25}"
 
 
+STORE = ValkeyStore(None, namespace="lock")
+VERBS = [verb for verb in vars(STORE).values() if isinstance(verb, Verb)]
+
+
 def keys_of(name):
-    """Every key that any script touches for a lock."""
-    return {word for script in scripts.ALL for word in Verb(script, "lock").words(name, ())[3:]}
+    """Every key that any command touches for a lock."""
+    tag = b"lock:{" + escape(name).encode() + b"}"
+    words = {word for verb in VERBS for word in verb.words(name, ())}
+    return {word for word in words if isinstance(word, bytes) and word.startswith(tag)}
+
+
+def test_the_store_has_verbs_for_every_script():
+    assert len(VERBS) >= len(scripts.ALL)
+    assert keys_of("a") == {b"lock:{a}", b"lock:{a}:fence", b"lock:{a}:taken"}
 
 
 @given(names)
@@ -101,22 +113,23 @@ def test_a_namespace_that_would_break_a_key_is_refused(namespace):
 def test_a_packed_command_is_the_command_in_words(name, first, others):
     """Parts of a command are kept ready; put together they must be what a driver would send."""
     for script in scripts.ALL:
+        by_sha = ScriptVerb("lock", script)
         arguments = (first, *others)[: len(script.arguments)]
-        verb = Verb(script, "lock")
-        expected = hiredis.pack_command(verb.words(name, arguments))
-        assert verb.pack(name, arguments) == expected
-        assert verb.pack(name, arguments) == expected  # now from what was kept
+        for verb in (by_sha, by_sha.in_full):
+            expected = hiredis.pack_command(verb.words(name, arguments))
+            assert verb.pack(name, arguments) == expected
+            assert verb.pack(name, arguments) == expected  # now from what was kept
 
 
 def test_what_is_kept_ready_for_names_does_not_grow_without_limit():
-    verb = Verb(scripts.INSPECT, "lock")
+    verb = ScriptVerb("lock", scripts.INSPECT)
     for number in range(40_000):
         verb.pack(f"lock-{number}", ())
     assert len(verb._heads) < 20_000
 
 
 def test_what_is_kept_ready_for_arguments_does_not_grow_without_limit():
-    verb = Verb(scripts.RENEW, "lock")
+    verb = ScriptVerb("lock", scripts.RENEW)
     for number in range(2_000):
         verb.pack("a", ("token", number, 30_000))
     assert len(verb._tails) < 1_000

@@ -6,7 +6,7 @@ import hiredis
 import pytest
 from tests.unit.virtual import asking
 
-from leasehold.core.answers import DONE, Busy, Ended, Granted, Refusal, Renewal
+from leasehold.core.answers import DONE, Busy, Ended, Refusal, Renewal
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
@@ -14,18 +14,23 @@ from leasehold.core.running import run
 from leasehold.errors import LeaseLost, StoreRefused, StoreUnavailable
 from leasehold.runtime.randomness import SystemRandom
 from leasehold.runtime.threads import ThreadClock, Threads
+from leasehold.valkey import scripts
 from leasehold.valkey.store import ValkeyStore
 
 TOKEN = "f" * 32
 NOSCRIPT = hiredis.ReplyError("NOSCRIPT No matching script. Please use EVAL.")
 
 
-class ScriptedWire:
-    """Implements the ports Wire and Session; never suspends."""
+SCRIPTS = {script.sha: script.name for script in scripts.ALL}
 
-    def __init__(self, *replies, floor=1_000):
+
+class ScriptedWire:
+    """Implements the ports Wire and Session; never suspends. Notes commands as (verb, words after the keys)."""
+
+    def __init__(self, *replies, floor=1_000, deletes_if_equal=False):
         self.replies = list(replies)
         self.floor = floor
+        self.deletes_if_equal = deletes_if_equal
         self.sent = []
 
     @property
@@ -35,22 +40,16 @@ class ScriptedWire:
     def now_ms(self):
         return 1_700_000_000_000
 
-    def _next(self):
+    async def run(self, verb, name, arguments):
+        words = verb.words(name, arguments)
+        self.sent.append((SCRIPTS.get(words[1]) or words[0].decode(), *arguments))
         reply = self.replies.pop(0)
         if isinstance(reply, StoreUnavailable):
             raise reply
         return reply
 
-    async def run(self, verb, name, arguments):
-        self.sent.append((verb.script.name, name, *arguments))
-        return self._next()
-
     async def run_many(self, calls):
         return [await self.run(call.verb, call.name, call.arguments) for call in calls]
-
-    async def call(self, *words):
-        self.sent.append(words)
-        return self._next()
 
 
 def make_store(*replies, **options):
@@ -64,13 +63,14 @@ def acquire(store, *, ttl=30.0, floor=0):
 
 def test_a_bare_number_is_a_fresh_grant():
     store, wire = make_store(77)
-    assert acquire(store) == 77
-    assert wire.sent == [("acquire", "a", f'1x{TOKEN}1700000000000 "me"', 30_000, 1_000)]
+    fence, remaining, _receipt = acquire(store)
+    assert (fence, remaining) == (77, 30.0)
+    assert wire.sent == [("acquire", f'1x{TOKEN}1700000000000 "me"', 30_000, 1_000)]
 
 
 def test_a_grant_of_before_tells_what_is_left():
     store, _ = make_store([77, 1_234, b""])
-    assert acquire(store) == Granted(77, 1.234)
+    assert acquire(store)[:2] == (77, 1.234)
 
 
 def test_busy_tells_who_and_for_how_long():
@@ -88,7 +88,7 @@ def test_milliseconds_are_rounded_up_so_that_the_store_never_ends_a_lease_before
     store, wire = make_store(1, 1)
     acquire(store, ttl=ttl)
     run(store.renew([Renewal("a", TOKEN, 1, ttl)]))
-    assert wire.sent[0][3] == ttl_ms
+    assert wire.sent[0][2] == ttl_ms
     assert wire.sent[1][-1] == ttl_ms
 
 
@@ -103,9 +103,9 @@ def test_the_floor_is_the_larger_of_the_servers_and_the_callers(own, asked, sent
 
 def test_a_forgotten_script_is_sent_in_full():
     store, wire = make_store(NOSCRIPT, 77)
-    assert acquire(store) == 77
-    assert wire.sent[1][0] == b"EVAL"
-    assert wire.sent[1][-3:] == wire.sent[0][-3:]
+    assert acquire(store)[0] == 77
+    assert [words[0] for words in wire.sent] == ["acquire", "EVAL"]
+    assert wire.sent[1][1:] == wire.sent[0][1:]
 
 
 def test_in_a_batch_only_the_forgotten_are_sent_again():
@@ -155,8 +155,37 @@ def test_a_take_that_was_not_expected_tells_by_whom_the_lock_is_held():
 
 def test_a_take_from_anybody_says_nothing_of_a_fence():
     store, wire = make_store([56, 30_000, b""])
-    assert run(store.take("a", TOKEN, 30, 0, '"me"', None)) == Granted(56, 30.0)
+    assert run(store.take("a", TOKEN, 30, 0, '"me"', None))[:2] == (56, 30.0)
     assert wire.sent[0][-1] == ""
+
+
+def test_a_server_that_can_compare_and_delete_by_itself_is_asked_to():
+    store, wire = make_store(77, 1, deletes_if_equal=True)
+    receipt = acquire(store)[2]
+    assert run(store.release("a", TOKEN, 77, receipt)) == DONE
+    assert wire.sent[1] == ("DELIFEQ", wire.sent[0][1])
+
+
+def test_without_a_receipt_the_script_compares():
+    store, wire = make_store(1, deletes_if_equal=True)
+    assert run(store.release("a", TOKEN, 77, None)) == DONE
+    assert wire.sent == [("release", TOKEN)]
+
+
+@pytest.mark.parametrize("reply", [0, -1, hiredis.ReplyError("ERR unknown command 'DELIFEQ'")], ids=repr)
+def test_a_record_that_is_not_word_for_word_ours_is_left_to_the_script(reply):
+    """Another version may have written it anew with the same token."""
+    store, wire = make_store(reply, 1, deletes_if_equal=True)
+    assert run(store.release("a", TOKEN, 77, "receipt")) == DONE
+    assert [words[0] for words in wire.sent] == ["DELIFEQ", "release"]
+
+
+@pytest.mark.parametrize(
+    ("taken", "ended"), [(None, Ended.EXPIRED), (b"77", Ended.EXPIRED), (b"78", Ended.TAKEN)]
+)
+def test_a_release_that_finds_the_lease_gone_says_why(taken, ended):
+    store, _ = make_store(0, taken)
+    assert run(store.release("a", TOKEN, 77, None)) == ended
 
 
 def test_a_release_that_finds_the_lease_gone_is_never_reported_as_done():

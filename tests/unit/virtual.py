@@ -62,7 +62,7 @@ class Task:
             register = self._coroutine.throw(error) if error else self._coroutine.send(None)
         except StopIteration as done:
             self.is_done, self.result = True, done.value
-        except BaseException as raised:
+        except BaseException as raised:  # noqa: BLE001 - handed to whoever looks at the task
             self.is_done, self.error = True, raised
         else:
             self._ticket += 1
@@ -230,6 +230,11 @@ NEVER = Later(float("inf"), None)
 """The store says nothing at all."""
 
 
+def granted(fence: int, remaining: float, receipt: str | None = None) -> Any:
+    """The store's answer to an acquire or take that got the lock."""
+    return fence, remaining, receipt
+
+
 class ScriptedStore:
     """Implements the port Store with the answers that a test lays out, in order, then the usual one.
 
@@ -275,8 +280,8 @@ class ScriptedStore:
         answer = await self._reply("renew", renewals=list(renewals))
         return answer if isinstance(answer, list) else [answer] * len(renewals)
 
-    async def release(self, name: str, token: str, fence: int) -> Any:
-        return await self._reply("release", name=name, token=token, fence=fence)
+    async def release(self, name: str, token: str, fence: int, receipt: str | None) -> Any:
+        return await self._reply("release", name=name, token=token, fence=fence, receipt=receipt)
 
     async def take(
         self, name: str, token: str, ttl: float, floor: int, holder: str, expect_fence: int | None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
-from leasehold.core.answers import Busy, Granted
+from leasehold.core.answers import Busy
 from leasehold.core.validity import trusted_for
 from leasehold.errors import AcquireTimeout, LockBusy, StoreRefused, StoreUnavailable
 
 if TYPE_CHECKING:
+    from leasehold.core.answers import Grant
     from leasehold.core.backoff import Backoff
     from leasehold.core.ports import Clock, Random, Store
 
@@ -28,9 +29,25 @@ class Asker(Protocol):
         ...
 
 
+TrustedGrant = tuple[int, float, str | None]
+"""Fence, the moment on our own clock until which it can be trusted, and the store's receipt."""
+
+
+def trusted_grant(answer: object, sent_at: float, now: float) -> TrustedGrant | None:
+    """What an answer to a request sent at ``sent_at`` is worth ``now``, if it is a grant at all.
+
+    A process that was paused just here must not report a lease that has run out meanwhile.
+    """
+    if type(answer) is not tuple:
+        return None
+    fence, remaining, receipt = cast("Grant", answer)
+    valid_until = sent_at + trusted_for(remaining)
+    return (fence, valid_until, receipt) if now < valid_until else None
+
+
 async def persevere(
     asker: Asker,
-    answer: int | Granted | Busy | BaseException,
+    answer: Grant | Busy | BaseException,
     sent_at: float,
     wait: float | None,
     name: str,
@@ -38,10 +55,10 @@ async def persevere(
     ttl: float,
     floor: int,
     holder: str,
-) -> tuple[int, float]:
-    """Go on after a first ``answer`` that was not a plain grant, until there is one.
+) -> TrustedGrant:
+    """Go on after a first ``answer`` that was not a usable grant, until there is one.
 
-    Returns the fence and the moment on our clock until which it can be trusted. Raises `LockBusy`
+    Raises `LockBusy`
     (``wait=0``) or `AcquireTimeout` when somebody else held the lock all the time, and `StoreUnavailable`
     when the store gave no usable answer for the asker's patience. Silence is met by asking again with the
     same token, which settles an earlier request whose reply was lost.
@@ -56,13 +73,8 @@ async def persevere(
     tries = 0
     try:
         while True:
-            if isinstance(answer, int | Granted):
-                fence, remaining = (answer, ttl) if isinstance(answer, int) else answer
-                valid_until = sent_at + trusted_for(remaining)
-                if clock.now() < valid_until:
-                    return fence, valid_until
-                # A process that was paused just here must not report a lease that has run out.
-                answer = StoreUnavailable(f"the grant of {name!r} arrived after its ttl of {ttl:g} s")
+            if grant := trusted_grant(answer, sent_at, clock.now()):
+                return grant
             if isinstance(answer, Busy):
                 is_in_doubt = False
                 silent_since = None
@@ -70,6 +82,8 @@ async def persevere(
                 if left <= 0:
                     raise _busy(name, answer, wait)
             else:
+                if not isinstance(answer, BaseException):
+                    answer = StoreUnavailable(f"the grant of {name!r} arrived after its ttl of {ttl:g} s")
                 silent_since = sent_at if silent_since is None else silent_since
                 left = silent_since + asker.patience - clock.now()
                 if left <= 0 or not isinstance(answer, StoreUnavailable):

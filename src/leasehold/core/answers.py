@@ -11,11 +11,12 @@ from leasehold.errors import Holder, StoreError
 Mode = Literal["exclusive", "shared"]
 
 
-class Granted(NamedTuple):
-    """The lock is ours, and was before we asked again: ``remaining`` seconds are left of it."""
+Grant = tuple[int, float, str | None]
+"""The lock is ours: its fence, how many seconds of it count from before the request was sent, and a receipt.
 
-    fence: int
-    remaining: float
+The receipt is what the store would like to see again at release, if it gave one. A plain tuple, because a
+named one takes longer to make than the rest of the answer takes to read.
+"""
 
 
 class Busy(NamedTuple):

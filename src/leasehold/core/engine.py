@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core import bounds
-from leasehold.core.acquiring import persevere
-from leasehold.core.answers import DONE, Done, Ended, Granted, Refusal
+from leasehold.core.acquiring import persevere, trusted_grant
+from leasehold.core.answers import DONE, Done, Ended, Refusal
 from leasehold.core.keeping import Keeper, renewal_of
 from leasehold.core.lease import LeaseState
 from leasehold.core.settling import Orphan, Settler
@@ -16,7 +16,7 @@ from leasehold.errors import LeaseLost, LockBusy, StoreRefused, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from leasehold.core.answers import LockInfo
+    from leasehold.core.answers import Grant, LockInfo
     from leasehold.core.backoff import Backoff
     from leasehold.core.ports import Clock, Concurrency, Random, Store
     from leasehold.errors import Holder, LossReason
@@ -96,14 +96,13 @@ class Engine(Generic[L]):
             answer = await self.store.acquire(name, token, asked_ttl, least, encoded)
         except BaseException as error:  # noqa: BLE001 - `persevere` decides, and raises what it does not handle
             answer = error
-        valid_until = sent_at + trusted_for(asked_ttl)
-        if isinstance(answer, int) and self.clock.now() < valid_until:
-            fence = answer
-        else:
-            fence, valid_until = await persevere(
-                self, answer, sent_at, wait, name, token, asked_ttl, least, encoded
-            )
-        lease = self._make_lease(self, name, token, fence, mode, holder or self._holder, ttl, valid_until)
+        grant = trusted_grant(answer, sent_at, self.clock.now())
+        if grant is None:
+            grant = await persevere(self, answer, sent_at, wait, name, token, asked_ttl, least, encoded)
+        fence, valid_until, receipt = grant
+        lease = self._make_lease(
+            self, name, token, fence, mode, holder or self._holder, ttl, valid_until, receipt
+        )
         if renew or max_hold is not None:
             self._look_after(lease, asked_ttl, renew=renew, max_hold=max_hold)
         return lease
@@ -127,7 +126,7 @@ class Engine(Generic[L]):
         token = self.random.token()
         sent_at = 0.0
 
-        def take() -> Coroutine[Any, Any, Granted | Refusal]:
+        def take() -> Coroutine[Any, Any, Grant | Refusal]:
             nonlocal sent_at
             sent_at = self.clock.now()
             return self.store.take(name, token, asked_ttl, least, encoded, expected)
@@ -141,9 +140,10 @@ class Engine(Generic[L]):
             raise
         if isinstance(answer, Refusal):
             raise LockBusy(name, holder=answer.holder)
-        valid_until = sent_at + trusted_for(answer.remaining)
+        fence, remaining, receipt = answer
+        valid_until = sent_at + trusted_for(remaining)
         lease = self._make_lease(
-            self, name, token, answer.fence, mode, holder or self._holder, ttl, valid_until
+            self, name, token, fence, mode, holder or self._holder, ttl, valid_until, receipt
         )
         if renew or max_hold is not None:
             self._look_after(lease, asked_ttl, renew=renew, max_hold=max_hold)
@@ -194,9 +194,11 @@ class Engine(Generic[L]):
             raise LeaseLost(lease.name, loss)
         try:
             try:
-                answer = await self.store.release(lease.name, lease.token, lease.fence)
+                answer = await self.store.release(lease.name, lease.token, lease.fence, lease.receipt)
             except StoreUnavailable:
-                await self._insist(lambda: self.store.release(lease.name, lease.token, lease.fence))
+                await self._insist(
+                    lambda: self.store.release(lease.name, lease.token, lease.fence, lease.receipt)
+                )
                 # Gone when asked again means that the first request, whose reply was lost, has done it.
                 answer = DONE
         except BaseException as error:

@@ -42,6 +42,7 @@ class LeaseState:
         holder: Holder,
         ttl: float,
         valid_until: float,
+        receipt: str | None = None,
     ) -> None:
         self._engine = engine
         self._generation = engine.generation
@@ -52,6 +53,7 @@ class LeaseState:
         self.holder = holder
         self.ttl = ttl
         self.valid_until = valid_until
+        self.receipt = receipt
 
     def __repr__(self) -> str:
         state = self.loss() or f"{self.remaining():.1f} s left"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from leasehold.core.answers import (
         Busy,
-        Granted,
+        Grant,
         LockInfo,
         Refusal,
         ReleaseAnswer,
@@ -86,27 +86,21 @@ class Store(Protocol):
         """Return once the store can be reached."""
         ...
 
-    async def acquire(
-        self, name: str, token: str, ttl: float, floor: int, holder: str
-    ) -> int | Granted | Busy:
-        """Grant the lock to ``token`` if it is free.
-
-        A bare fence says that it was granted now, for all of ``ttl``; asked again with the same token,
-        the answer is the same fence and what is left.
-        """
+    async def acquire(self, name: str, token: str, ttl: float, floor: int, holder: str) -> Grant | Busy:
+        """Grant the lock to ``token`` if it is free; asked again with the same token, with the same fence."""
         ...
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewAnswer]:
         """Renew many leases at once; an unknown outcome is an answer here, not an exception."""
         ...
 
-    async def release(self, name: str, token: str, fence: int) -> ReleaseAnswer:
+    async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseAnswer:
         """End the lease of ``token``, and only that."""
         ...
 
     async def take(
         self, name: str, token: str, ttl: float, floor: int, holder: str, expect_fence: int | None
-    ) -> Granted | Refusal:
+    ) -> Grant | Refusal:
         """Grant the lock whoever holds it, unless the holder's fence is not the expected one."""
         ...
 

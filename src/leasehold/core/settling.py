@@ -71,7 +71,7 @@ class Settler:
     async def _settle(self, orphan: Orphan) -> None:
         try:
             # Fence 0: it only serves to tell "taken" from "expired", and nobody is left to be told.
-            answer = await self._store.release(orphan.name, orphan.token, 0)
+            answer = await self._store.release(orphan.name, orphan.token, 0, None)
         except StoreError:
             orphan.look_again = True
             self._try_again(orphan, _RETRY_EVERY)

@@ -27,6 +27,7 @@ class BlockingLink:
         self._reader = codec.new_reader()
         self._server_epoch = 0.0
         self.floor: int | None = None
+        self.deletes_if_equal = False
         self.is_broken = False
         try:
             self._socket = _connect(endpoint, timeout)
@@ -40,6 +41,7 @@ class BlockingLink:
         replies = self.exchange([codec.pack(words) for words in commands])
         facts = handshake.read_answers(replies, allow_eviction=allow_eviction)
         self.floor = facts.time_us
+        self.deletes_if_equal = facts.deletes_if_equal
         self._server_epoch = facts.time_us / 1e6 - self._clock()
         return facts
 

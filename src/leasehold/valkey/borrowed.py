@@ -36,6 +36,7 @@ class _Borrowed:
     """What both kinds have in common: no handshake of ours, so nothing is known about the server."""
 
     floor = None
+    deletes_if_equal = False
 
     def now_ms(self) -> int:
         """This machine's clock: it is only for showing, and the server's is not known."""

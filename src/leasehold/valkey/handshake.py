@@ -32,6 +32,12 @@ class ServerFacts:
     aof_enabled: bool | None
 
     @property
+    def deletes_if_equal(self) -> bool:
+        """Whether the server knows DELIFEQ: Valkey does from 9.0 on."""
+        major = self.version.partition(".")[0]
+        return self.kind == "valkey" and major.isdecimal() and int(major) >= 9
+
+    @property
     def may_evict(self) -> bool:
         """Whether the server throws keys, and so locks, away when memory runs short."""
         return bool(self.maxmemory) and self.eviction not in {None, "noeviction"}

@@ -47,6 +47,7 @@ class Link(asyncio.Protocol):
         on_lost: Callable[[Link], None],
     ) -> None:
         self.floor: int | None = None
+        self.deletes_if_equal = False
         self._name = name
         self._timeout = timeout
         self._clock = clock
@@ -71,6 +72,7 @@ class Link(asyncio.Protocol):
     def began(self, facts: ServerFacts) -> None:
         """Note the server's clock, as read just now."""
         self.floor = facts.time_us
+        self.deletes_if_equal = facts.deletes_if_equal
         self._server_epoch = facts.time_us / 1e6 - self._clock()
 
     def now_ms(self) -> int:

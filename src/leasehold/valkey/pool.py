@@ -103,12 +103,13 @@ class Pool:
 class Turn:
     """Implements `leasehold.valkey.wire.Session` for one conversation, after which the socket goes back."""
 
-    __slots__ = ("_link", "_pool", "floor", "now_ms")
+    __slots__ = ("_link", "_pool", "deletes_if_equal", "floor", "now_ms")
 
     def __init__(self, pool: Pool, link: BlockingLink) -> None:
         self._pool = pool
         self._link = link
         self.floor = link.floor
+        self.deletes_if_equal = link.deletes_if_equal
         self.now_ms = link.now_ms
 
     async def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Reply:

@@ -1,4 +1,4 @@
-"""One script, applied to the locks of one namespace."""
+"""Commands on the locks of one namespace, ready to be sent."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _KEPT_TAILS = 256
 
 
 class Verb:
-    """Turns a lock's name and a script's arguments into a command."""
+    """Turns a lock's name and some arguments into a command: ``opening``, the lock's keys, the arguments."""
 
-    __slots__ = ("_head", "_heads", "_namespace", "_suffixes", "_tails", "script")
+    __slots__ = ("_head", "_heads", "_namespace", "_opening", "_suffixes", "_tails")
 
-    def __init__(self, script: Script, namespace: str) -> None:
-        self.script = script
+    def __init__(
+        self, namespace: str, opening: tuple[Word, ...], keys: tuple[str, ...], arguments: int
+    ) -> None:
         self._namespace = namespace
-        self._suffixes = [b"" if key == "lock" else b":" + key.encode() for key in script.keys]
+        self._opening = opening
+        self._suffixes = [b"" if key == "lock" else b":" + key.encode() for key in keys]
         self._heads: dict[str, bytes] = {}
         self._tails: dict[tuple[Word, ...], bytes] = {}
-        words = 3 + len(script.keys) + len(script.arguments)
-        keys = b"".join(b"$%%d\r\n%%b%b\r\n" % suffix for suffix in self._suffixes)
-        start = codec.pack((b"EVALSHA", script.sha, len(script.keys)))
-        self._head = b"*%d\r\n" % words + start[start.index(b"$") :] + keys
+        count = b"*%d\r\n" % (len(opening) + len(keys) + arguments)
+        self._head = count + _packed(opening) + b"".join(b"$%%d\r\n%%b%b\r\n" % end for end in self._suffixes)
 
     def pack(self, name: str, arguments: tuple[Word, ...]) -> bytes:
         """The command as it goes over the wire: the lock's part, the first argument, the others.
@@ -48,34 +48,39 @@ class Verb:
 
     def words(self, name: str, arguments: tuple[Word, ...]) -> tuple[Word, ...]:
         """The command for a driver that packs by itself."""
-        return (b"EVALSHA", self.script.sha, *self._keys(name), *arguments)
-
-    def words_in_full(self, name: str, arguments: tuple[Word, ...]) -> tuple[Word, ...]:
-        """The same for a server that has forgotten the script."""
-        return (b"EVAL", self.script.source, *self._keys(name), *arguments)
-
-    def key(self, name: str, part: str) -> bytes:
-        """One of the lock's other keys."""
-        return key_of(self._namespace, name) + b":" + part.encode()
-
-    def _keys(self, name: str) -> tuple[Word, ...]:
         lock = key_of(self._namespace, name)
-        return (len(self._suffixes), *[lock + suffix for suffix in self._suffixes])
+        return (*self._opening, *[lock + suffix for suffix in self._suffixes], *arguments)
 
     def _make_head(self, name: str) -> bytes:
         lock = key_of(self._namespace, name)
-        sizes = [(len(lock) + len(suffix), lock) for suffix in self._suffixes]
-        head = self._head % tuple(part for size in sizes for part in size)
+        keys = [(len(lock) + len(suffix), lock) for suffix in self._suffixes]
+        head = self._head % tuple(part for key in keys for part in key)
         if len(self._heads) >= _KEPT:
             self._heads.clear()
         self._heads[name] = head
         return head
 
     def _make_tail(self, others: tuple[Word, ...]) -> bytes:
-        # What hiredis packs begins with "*N\r\n"; the count that covers the whole command is in the head.
-        packed = codec.pack(others)
-        tail = packed[packed.index(b"$") :]
+        tail = _packed(others)
         if len(self._tails) >= _KEPT_TAILS:
             self._tails.clear()
         self._tails[others] = tail
         return tail
+
+
+class ScriptVerb(Verb):
+    """A verb that is a script, which the server usually knows by its SHA."""
+
+    __slots__ = ("in_full",)
+
+    def __init__(self, namespace: str, script: Script) -> None:
+        count, arguments = len(script.keys), len(script.arguments)
+        super().__init__(namespace, (b"EVALSHA", script.sha, count), script.keys, arguments)
+        # For a server that has forgotten the script.
+        self.in_full = Verb(namespace, (b"EVAL", script.source, count), script.keys, arguments)
+
+
+def _packed(words: tuple[Word, ...]) -> bytes:
+    """``words`` as they go over the wire, without the "*N" that says how many there are."""
+    packed = codec.pack(words)
+    return packed[packed.index(b"$") :]

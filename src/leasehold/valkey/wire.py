@@ -34,6 +34,11 @@ class Session(Protocol):
         """The server's clock in microseconds when the session began; None if reconnects are not seen."""
         ...
 
+    @property
+    def deletes_if_equal(self) -> bool:
+        """Whether the server knows DELIFEQ."""
+        ...
+
     def now_ms(self) -> int:
         """About what the server's clock shows now, for showing to people."""
         ...

@@ -1,0 +1,275 @@
+"""Many processes, one lock, sudden deaths: hold windows never overlap (S1), and the dead do not hold for long (L1)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import leasehold
+from leasehold import blocking
+from leasehold.runtime import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Count
+    from tests.support.processes import Child
+    from tests.support.servers import Server
+
+TTL = 0.5
+
+
+def work(parent: Any, kind: str, url: str, directory: str) -> None:  # noqa: C901 - a child's code is one function
+    """Increment the counter under the lock for ever, and write a history; by tasks, by threads, or recklessly."""
+    import asyncio
+    import json
+    import os
+    import threading
+    import time
+    from pathlib import Path
+
+    import leasehold
+    from leasehold import blocking
+    from leasehold.runtime import clock
+
+    # Appended in one write each: the lines of many processes do not mix, and outlive a SIGKILL.
+    history = os.open(Path(directory) / "history", os.O_WRONLY | os.O_APPEND)
+    counter = os.open(Path(directory) / "counter", os.O_RDWR)
+
+    def note(**fields: Any) -> None:
+        os.write(history, json.dumps({"pid": os.getpid(), **fields}).encode() + b"\n")
+
+    def begin(lease: Any) -> tuple[float, float, int]:
+        since = clock.now()
+        note(op="begin", fence=lease.fence, since=since, until=since + lease.remaining())
+        return since, since + lease.remaining(), int(os.pread(counter, 20, 0))
+
+    def end(lease: Any, since: float, until: float, seen: int) -> None:
+        if lease.is_lost:
+            note(op="end", fence=lease.fence, since=since, until=until, counted=False)
+            return
+        os.pwrite(counter, b"%020d" % (seen + 1), 0)
+        note(op="end", fence=lease.fence, since=since, until=min(clock.now(), until), counted=True)
+
+    async def by_tasks() -> None:
+        async with leasehold.connect(url) as locks:
+
+            async def one() -> None:
+                while True:
+                    lease = await locks.acquire("counter", ttl=0.5, wait=None)
+                    begun = begin(lease)
+                    await asyncio.sleep(0.002)
+                    end(lease, *begun)
+                    try:
+                        await lease.release()
+                    except leasehold.LeaseLost:
+                        note(op="lost")
+
+            await asyncio.gather(*[one() for _ in range(3)])
+
+    def by_threads() -> None:
+        locks = blocking.connect(url)
+
+        def one() -> None:
+            while True:
+                lease = locks.acquire("counter", ttl=0.5, wait=None)
+                begun = begin(lease)
+                time.sleep(0.002)
+                end(lease, *begun)
+                try:
+                    lease.release()
+                except leasehold.LeaseLost:
+                    note(op="lost")
+
+        threads = [threading.Thread(target=one) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    class Nothing:
+        fence = 0
+        is_lost = False
+
+        def remaining(self) -> float:
+            return 60
+
+    def recklessly() -> None:
+        while True:
+            begun = begin(Nothing())
+            time.sleep(0.002)
+            end(Nothing(), *begun)
+
+    parent.tell(ready=True)
+    if kind == "async":
+        asyncio.run(by_tasks())
+    else:
+        (by_threads if kind == "blocking" else recklessly)()
+
+
+@dataclass(frozen=True, order=True)
+class Hold:
+    since: float
+    until: float
+    fence: int
+    pid: int
+
+
+class Scene:
+    """The counter, the history, and the processes that write both."""
+
+    def __init__(self, directory: Path, spawn: Callable[..., Child], url: str) -> None:
+        self.directory = directory
+        self._spawn = spawn
+        self._url = url
+        self.running: dict[int, Child] = {}
+        self.died_at: dict[int, float] = {}
+        (directory / "history").write_bytes(b"")
+        (directory / "counter").write_bytes(b"%020d" % 0)
+
+    def start(self, kind: str) -> None:
+        child = self._spawn(work, kind, self._url, str(self.directory))
+        assert child.read() == {"ready": True}
+        self.running[child.pid] = child
+
+    def kill(self, pid: int) -> None:
+        self.died_at[pid] = clock.now()
+        self.running.pop(pid).kill()
+
+    def end(self) -> None:
+        for pid in list(self.running):
+            self.kill(pid)
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.directory / "history").read_text().splitlines()]
+
+    def holds(self) -> list[Hold]:
+        """Who held the lock when, as told by the holders; a dead one held it until it was killed."""
+        open_holds: dict[tuple[int, float], Hold] = {}
+        holds: list[Hold] = []
+        for line in self.lines():
+            if line["op"] == "begin":
+                until = min(line["until"], self.died_at.get(line["pid"], line["until"]))
+                open_holds[line["pid"], line["since"]] = Hold(
+                    line["since"], until, line["fence"], line["pid"]
+                )
+            elif line["op"] == "end":
+                del open_holds[line["pid"], line["since"]]
+                holds.append(Hold(line["since"], line["until"], line["fence"], line["pid"]))
+        return sorted([*holds, *open_holds.values()])
+
+    def counter(self) -> int:
+        return int((self.directory / "counter").read_bytes())
+
+    def counted(self) -> int:
+        return len([line for line in self.lines() if line["op"] == "end" and line["counted"]])
+
+
+def check(holds: list[Hold]) -> None:
+    """No two at once, and fences that grow in the order of time."""
+    for one, other in itertools.pairwise(holds):
+        assert one.until <= other.since, (
+            f"two holders at once, by {one.until - other.since:.4f} s: {one} {other}"
+        )
+        assert one.fence < other.fence, f"fences do not grow: {one} {other}"
+
+
+def holder_of(locks: blocking.Client) -> int | None:
+    holder = locks.inspect("counter").holder
+    return int(str(holder).rpartition(":")[2]) if holder else None
+
+
+@pytest.mark.timeout(180)
+def test_processes_whose_holders_are_killed_at_random_never_hold_at_once_and_lose_no_increment(
+    valkey: Server, spawn: Callable[..., Child], tmp_path: Path, count: Count
+) -> None:
+    scene = Scene(tmp_path, spawn, valkey.url)
+    kills = count(full=40, quick=5)
+    with blocking.connect(valkey.url) as locks:
+        for kind in ("async", "blocking", "async", "blocking"):
+            scene.start(kind)
+        for _ in range(kills):
+            time.sleep(random.random() * 0.2)
+            while (victim := holder_of(locks)) not in scene.running:
+                time.sleep(0.001)
+            scene.kill(victim)
+            # The dead one's lock is free within its ttl: somebody else goes on counting.
+            before, since = scene.counter(), time.monotonic()
+            while scene.counter() <= before + 1:
+                assert time.monotonic() - since < TTL + 1.5
+                time.sleep(0.01)
+            scene.start(random.choice(["async", "blocking"]))
+        scene.end()
+    holds = scene.holds()
+    check(holds)
+    assert scene.counted() <= scene.counter() <= scene.counted() + len(scene.died_at)
+    assert scene.counter() > 50
+    assert len({hold.pid for hold in holds}) > 4
+    print(f"{len(holds)} holds, {scene.counter()} increments, {len(scene.died_at)} deaths")  # noqa: T201
+
+
+@pytest.mark.timeout(180)
+def test_processes_that_are_stopped_for_longer_than_their_ttl_never_hold_at_once(
+    valkey: Server, spawn: Callable[..., Child], tmp_path: Path, count: Count
+) -> None:
+    scene = Scene(tmp_path, spawn, valkey.url)
+    with blocking.connect(valkey.url) as locks:
+        for kind in ("async", "blocking", "async"):
+            scene.start(kind)
+        for _ in range(count(full=20, quick=3)):
+            while (victim := holder_of(locks)) not in scene.running:
+                time.sleep(0.001)
+            scene.running[victim].pause()
+            time.sleep(TTL + 0.2)
+            scene.running[victim].resume()
+            time.sleep(0.05)
+        scene.end()
+    check(scene.holds())
+    assert len(scene.holds()) > 20
+
+
+def test_a_process_that_does_not_lock_is_caught(
+    valkey: Server, spawn: Callable[..., Child], tmp_path: Path
+) -> None:
+    """The negative control: the checker finds the overlap, and increments are lost."""
+    scene = Scene(tmp_path, spawn, valkey.url)
+    scene.start("reckless")
+    scene.start("async")
+    time.sleep(0.7)
+    scene.end()
+    with pytest.raises(AssertionError, match="two holders at once"):
+        check(scene.holds())
+    assert scene.counter() < scene.counted()
+
+
+async def test_a_blocking_thread_and_an_async_task_exclude_each_other(any_server: Server) -> None:
+    holds: list[Hold] = []
+    rounds = 60
+
+    def in_a_thread() -> None:
+        with blocking.connect(any_server.url, retry_interval=0.01) as locks:
+            for _ in range(rounds):
+                with locks.lock("deal", ttl=20, wait=30) as lease:
+                    since = clock.now()
+                    time.sleep(0.001)
+                    holds.append(Hold(since, clock.now(), lease.fence, threading.get_ident()))
+
+    async with leasehold.connect(any_server.url, retry_interval=0.01) as locks:
+        thread = asyncio.create_task(asyncio.to_thread(in_a_thread))
+        for _ in range(rounds):
+            async with locks.lock("deal", ttl=20, wait=30) as lease:
+                since = clock.now()
+                await asyncio.sleep(0.001)
+                holds.append(Hold(since, clock.now(), lease.fence, 0))
+        await thread
+    assert len(holds) == 2 * rounds
+    check(sorted(holds))
