@@ -264,7 +264,7 @@ async def test_a_silent_connection_is_dropped_in_time_and_nothing_is_left_over(
         # redis-py has retries of its own, with pauses of its own.
         assert time.monotonic() - started_at < (0.4 + 0.5 if kind in OWN else 15)
         if kind in OWN:
-            assert isinstance(unknown.value.__cause__, TimeoutError)
+            assert isinstance(unknown.value.__cause__, OSError)  # a TimeoutError is one
         through.flow()
         await granted_and_cleaned_up(valkey, 3)
         lease = await locks.acquire("deal", ttl=20, wait=0)
@@ -467,8 +467,10 @@ async def test_a_release_without_an_answer_can_be_asked_again_and_is_then_a_rele
     async with client(kind, through.url, timeout=0.3) as locks:
         lease = await locks.acquire("deal", ttl=60)
         through.stall("replies")
+        started_at = time.monotonic()
         with pytest.raises(StoreUnavailable):
             await lease.release()
+        assert time.monotonic() - started_at < 0.3 + 0.25
         through.flow()
         await lease.release()
         assert not is_held(valkey)

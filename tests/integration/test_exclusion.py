@@ -180,6 +180,7 @@ def check(holds: list[Hold]) -> None:
         assert one.until <= other.since, (
             f"two holders at once, by {one.until - other.since:.4f} s: {one} {other}"
         )
+    for one, other in itertools.pairwise(holds):
         assert one.fence < other.fence, f"fences do not grow: {one} {other}"
 
 

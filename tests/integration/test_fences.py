@@ -112,7 +112,7 @@ async def test_fences_grow_with_every_grant_however_the_one_before_ended(
             await after.release()
             fences += [lease.fence for lease in (released, taken, by_force, expired, after)]
         assert grows(fences), fences
-        assert 86_000 < any_server.call("TTL", FENCE) <= 86_400  # kept long enough, and not for ever
+        assert 86_000 < any_server.call("TTL", FENCE) < 3 * 86_400  # kept long enough, and not for ever
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,6 +7,7 @@ import ssl
 import struct
 from typing import TYPE_CHECKING
 
+from leasehold.errors import StoreUnavailable
 from leasehold.valkey import codec, faults, handshake
 
 if TYPE_CHECKING:
@@ -14,16 +15,31 @@ if TYPE_CHECKING:
 
     from leasehold.valkey.endpoint import Endpoint
     from leasehold.valkey.handshake import ServerFacts
-    from leasehold.valkey.wire import Reply
+    from leasehold.valkey.verb import Verb
+    from leasehold.valkey.wire import Call, Reply, Word
+
+# Replies are small; a larger buffer would be allocated anew for every one of them.
+_CHUNK = 8192
 
 
 class BlockingLink:
-    """A socket that one thread uses at a time, from its handshake until it breaks."""
+    """Implements `leasehold.valkey.wire.Session` on a socket that one thread uses at a time.
 
-    def __init__(self, endpoint: Endpoint, *, timeout: float, clock: Callable[[], float]) -> None:
+    Whoever got it from the pool has one conversation on it; then it goes back by itself.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout: float,
+        clock: Callable[[], float],
+        put_back: Callable[[BlockingLink], None],
+    ) -> None:
         self._name = str(endpoint)
         self._timeout = timeout
         self._clock = clock
+        self._put_back = put_back
         self._reader = codec.new_reader()
         self._server_epoch = 0.0
         self.floor: int | None = None
@@ -37,8 +53,13 @@ class BlockingLink:
 
     def greet(self, endpoint: Endpoint, client_name: str, *, allow_eviction: bool) -> ServerFacts:
         """Introduce ourselves and learn what the server is."""
-        commands = handshake.greeting(endpoint, client_name)
-        replies = self.exchange([codec.pack(words) for words in commands])
+        commands = [codec.pack(words) for words in handshake.greeting(endpoint, client_name)]
+        try:
+            replies = self._exchange(commands)
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, codec.ProtocolError):
+                raise faults.not_redis(self._name, error.__cause__) from error.__cause__
+            raise
         facts = handshake.read_answers(replies, allow_eviction=allow_eviction)
         self.floor = facts.time_us
         self.deletes_if_equal = facts.deletes_if_equal
@@ -49,7 +70,25 @@ class BlockingLink:
         """About what the server's clock shows now."""
         return int((self._server_epoch + self._clock()) * 1000)
 
-    def exchange(self, commands: Sequence[bytes]) -> list[Reply]:
+    async def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Reply:
+        """The reply to one command on a lock."""
+        return self._converse((verb.pack(name, arguments),))[0]
+
+    async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
+        """The replies to many commands, sent in one piece."""
+        return self._converse([call.verb.pack(call.name, call.arguments) for call in calls])
+
+    async def call(self, *words: Word) -> Reply:
+        """The reply to any other command."""
+        return self._converse((codec.pack(words),))[0]
+
+    def _converse(self, commands: Sequence[bytes]) -> list[Reply]:
+        try:
+            return self._exchange(commands)
+        finally:
+            self._put_back(self)
+
+    def _exchange(self, commands: Sequence[bytes]) -> list[Reply]:
         """Send ``commands`` in one piece and read their replies.
 
         Whatever interrupts it breaks the connection: half a conversation cannot be continued, or every
@@ -58,16 +97,15 @@ class BlockingLink:
         try:
             self._socket.sendall(b"".join(commands))
             return [self._read_reply() for _ in commands]
+        except (TimeoutError, BlockingIOError, ssl.SSLWantReadError) as error:
+            self.close()
+            raise faults.silent(f"no answer from {self._name} within {self._timeout:g} s", error) from error
         except (OSError, EOFError) as error:
             self.close()
-            if isinstance(error, TimeoutError | BlockingIOError | ssl.SSLWantReadError):
-                raise faults.silent(
-                    f"no answer from {self._name} within {self._timeout:g} s", error
-                ) from error
             raise faults.silent(f"the connection to {self._name} was lost", error) from error
         except codec.ProtocolError as error:
             self.close()
-            raise faults.not_redis(self._name, error) from error
+            raise faults.silent(f"{self._name} does not speak the Redis protocol: {error}", error) from error
         except BaseException:
             self.close()
             raise
@@ -81,7 +119,7 @@ class BlockingLink:
         while True:
             reply = self._reader.gets()
             if reply is codec.NOTHING:
-                data = self._socket.recv(65536)
+                data = self._socket.recv(_CHUNK)
                 if not data:
                     raise EOFError("closed by the server")
                 self._reader.feed(data)

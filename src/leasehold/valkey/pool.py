@@ -6,16 +6,14 @@ import threading
 from typing import TYPE_CHECKING
 
 from leasehold.errors import StoreUnavailable
-from leasehold.valkey import codec, handshake
+from leasehold.valkey import handshake
 from leasehold.valkey.blocking_link import BlockingLink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from leasehold.valkey.handshake import ServerFacts
     from leasehold.valkey.options import Options
-    from leasehold.valkey.verb import Verb
-    from leasehold.valkey.wire import Call, Reply, Word
 
 
 class Pool:
@@ -39,21 +37,21 @@ class Pool:
         self._places = None if limit is None else threading.BoundedSemaphore(limit)
         self._is_closed = False
 
-    async def open_session(self) -> Turn:
+    async def open_session(self) -> BlockingLink:
         """A socket for one conversation."""
         if self._is_closed:
             raise StoreUnavailable("this client is closed")
         if self._places is not None and not self._places.acquire(timeout=self._options.timeout):
             raise StoreUnavailable(f"all {self._options.max_connections} connections are busy")
         try:
-            try:
-                link = self._idle.pop()
-            except IndexError:
-                link = self._connect()
+            return self._idle.pop()
+        except IndexError:
+            pass
+        try:
+            return self._connect()
         except BaseException:
             self._free_place()
             raise
-        return Turn(self, link)
 
     def put_back(self, link: BlockingLink) -> None:
         """Take ``link`` back after a conversation."""
@@ -80,7 +78,7 @@ class Pool:
     def _connect(self) -> BlockingLink:
         options = self._options
         server = options.locate()
-        link = BlockingLink(server, timeout=options.timeout, clock=self._clock)
+        link = BlockingLink(server, timeout=options.timeout, clock=self._clock, put_back=self.put_back)
         try:
             facts = link.greet(server, options.client_name, allow_eviction=options.allow_eviction)
         except BaseException:
@@ -98,34 +96,3 @@ class Pool:
     def _free_place(self) -> None:
         if self._places is not None:
             self._places.release()
-
-
-class Turn:
-    """Implements `leasehold.valkey.wire.Session` for one conversation, after which the socket goes back."""
-
-    __slots__ = ("_link", "_pool", "deletes_if_equal", "floor", "now_ms")
-
-    def __init__(self, pool: Pool, link: BlockingLink) -> None:
-        self._pool = pool
-        self._link = link
-        self.floor = link.floor
-        self.deletes_if_equal = link.deletes_if_equal
-        self.now_ms = link.now_ms
-
-    async def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Reply:
-        """The reply to one script."""
-        return self._converse((verb.pack(name, arguments),))[0]
-
-    async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
-        """The replies to many scripts, sent in one piece."""
-        return self._converse([call.verb.pack(call.name, call.arguments) for call in calls])
-
-    async def call(self, *words: Word) -> Reply:
-        """The reply to any other command."""
-        return self._converse((codec.pack(words),))[0]
-
-    def _converse(self, commands: Sequence[bytes]) -> list[Reply]:
-        try:
-            return self._link.exchange(commands)
-        finally:
-            self._pool.put_back(self._link)
