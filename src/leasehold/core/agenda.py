@@ -64,7 +64,9 @@ class Agenda(Generic[T]):
             self._read_inbox()
             now = self._clock.now()
             if self._heap and self._heap[0][0] <= now:
-                return self._pop_until(now + self._slack)
+                if items := self._pop_until(now + self._slack):
+                    return items
+                continue  # all of them had been overtaken by events
             wakes_at = self._heap[0][0] if self._heap else math.inf
             self._wakes_at = wakes_at
             await self._alarm.wait(None if wakes_at == math.inf else wakes_at - now)
