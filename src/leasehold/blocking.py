@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from leasehold.core import bounds
@@ -23,6 +24,7 @@ from leasehold.valkey.store import ValkeyStore
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
 
@@ -54,7 +56,7 @@ class Lease(LeaseState):
         Raises `LeaseLost` if it has ended, and `StoreUnavailable` if the store gave no answer; the lease
         is then what it was before, until its deadline.
         """
-        with self._turn:
+        with self._my_turn():
             run(self._engine.renew(self, ttl))
 
     def release(self) -> None:
@@ -64,8 +66,13 @@ class Lease(LeaseState):
         had ended before, so that somebody else may have held the lock meanwhile, and `StoreUnavailable`
         if the store gave no answer: it then ends with its ttl at the latest.
         """
-        with self._turn:
+        with self._my_turn():
             run(self._engine.release(self))
+
+    def _my_turn(self) -> AbstractContextManager[object]:
+        # In a forked child the lock may have been copied while another thread held it, and that thread
+        # is not here to open it; the child gets no further than an exception anyway.
+        return self._turn if self.is_ours else nullcontext()
 
     def abandon(self) -> None:
         """Stop renewing and give nothing back: the lock stays held until the ttl ends."""
@@ -120,6 +127,8 @@ class Client:
     def __init__(
         self, wire: Wire, *, holder: Holder | None, namespace: str, timeout: float, retry_interval: float
     ) -> None:
+        bounds.check_duration(timeout, "timeout")
+        bounds.check_duration(retry_interval, "retry_interval")
         self._random = SystemRandom()
         self._wire = wire
         self._store = ValkeyStore(wire, namespace=namespace)
@@ -195,8 +204,10 @@ class Client:
         renew: bool = False,
         max_hold: float | None = None,
         floor: int | None = None,
+        on_loss: OnLoss = "cancel",
     ) -> Lease:
         """Get the lock, waiting up to ``wait`` seconds; see `leasehold.client.Client.acquire`."""
+        bounds.check_on_loss(on_loss)
         return run(self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor))
 
     def try_acquire(
@@ -209,11 +220,20 @@ class Client:
         renew: bool = False,
         max_hold: float | None = None,
         floor: int | None = None,
+        on_loss: OnLoss = "cancel",
     ) -> Lease | None:
         """Get the lock if it is free now; None if somebody else holds it."""
         try:
             return self.acquire(
-                name, ttl=ttl, wait=0, mode=mode, holder=holder, renew=renew, max_hold=max_hold, floor=floor
+                name,
+                ttl=ttl,
+                wait=0,
+                mode=mode,
+                holder=holder,
+                renew=renew,
+                max_hold=max_hold,
+                floor=floor,
+                on_loss=on_loss,
             )
         except LockBusy:
             return None
@@ -228,9 +248,11 @@ class Client:
         renew: bool = False,
         max_hold: float | None = None,
         floor: int | None = None,
+        on_loss: OnLoss = "cancel",
         expect_fence: int | None = None,
     ) -> Lease:
         """Get the lock by force; see `leasehold.client.Client.take`."""
+        bounds.check_on_loss(on_loss)
         return run(
             self._engine.take(
                 name,

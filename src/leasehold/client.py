@@ -126,9 +126,12 @@ class LockContext:
 
     def lease_ended(self) -> None:
         """Stop the body, unless it is the body itself that found out."""
-        if self._on_loss == "cancel" and self._task is not None and asyncio.current_task() is not self._task:
+        lease, task = self._lease, self._task
+        if lease is None or task is None or lease.ended == "released" or self._on_loss != "cancel":
+            return
+        if asyncio.current_task() is not task:
             self._has_cancelled = True
-            self._task.cancel()
+            task.cancel()
 
     def _take_back_cancel(self) -> bool:
         """Whether we, and nobody else, cancelled the body. The way `asyncio.timeout` does it."""
@@ -149,6 +152,8 @@ class Client:
         self, wire: Wire, *, holder: Holder | None, namespace: str, timeout: float, retry_interval: float
     ) -> None:
         self._concurrency = Tasks()
+        bounds.check_duration(timeout, "timeout")
+        bounds.check_duration(retry_interval, "retry_interval")
         self._random = SystemRandom()
         self._wire = wire
         self._store = ValkeyStore(wire, namespace=namespace)
@@ -215,14 +220,17 @@ class Client:
         renew: bool = False,
         max_hold: float | None = None,
         floor: int | None = None,
+        on_loss: OnLoss = "cancel",
     ) -> Coroutine[Any, Any, Lease]:
         """Get the lock, waiting up to ``wait`` seconds (0: ask once, None: no limit).
 
         Raises `LockBusy` (``wait=0``) or `AcquireTimeout` if somebody else holds it, `StoreUnavailable`
         if the store gives no answer, `StoreRefused` if it says no. ``ttl`` counts in seconds from before
         the request was sent. ``renew`` keeps the lease alive until it is released, at most for
-        ``max_hold`` seconds. The fence will be at least ``floor``. ``holder`` is shown to others.
+        ``max_hold`` seconds. The fence will be at least ``floor``. ``holder`` is shown to others. There is
+        no body to cancel here, so ``on_loss`` makes no difference: the lease says it when asked.
         """
+        bounds.check_on_loss(on_loss)
         # Handed out as it is: a coroutine around it would cost a tenth of the client's work.
         return self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor)
 
@@ -236,8 +244,10 @@ class Client:
         renew: bool = False,
         max_hold: float | None = None,
         floor: int | None = None,
+        on_loss: OnLoss = "cancel",
     ) -> Lease | None:
         """Get the lock if it is free now; None if somebody else holds it."""
+        bounds.check_on_loss(on_loss)
         try:
             return await self._engine.acquire(name, ttl, 0, mode, holder, renew, max_hold, floor)
         except LockBusy:
@@ -253,6 +263,7 @@ class Client:
         renew: bool = False,
         max_hold: float | None = None,
         floor: int | None = None,
+        on_loss: OnLoss = "cancel",
         expect_fence: int | None = None,
     ) -> Lease:
         """Get the lock by force: whoever holds it loses it in this moment.
@@ -261,6 +272,7 @@ class Client:
         now. The new fence is larger than that of every lease before, so a resource that compares fences
         refuses the old holder from its first write under the new one.
         """
+        bounds.check_on_loss(on_loss)
         return await self._engine.take(
             name,
             ttl=ttl,

@@ -34,17 +34,28 @@ class LeaseholdError(Exception):
 
     code: ClassVar[str] = "leasehold_error"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors travel between processes; by default they would be made anew from their message alone.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
 
 class LockBusy(LeaseholdError):
     """Somebody else holds the lock."""
 
     code = "lock_busy"
 
-    def __init__(self, name: str, *, holder: Holder | None = None, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        holder: Holder | None = None,
+        retry_after: float | None = None,
+        message: str | None = None,
+    ) -> None:
         self.name = name
         self.holder = holder
         self.retry_after = retry_after
-        super().__init__(self._message())
+        super().__init__(message or self._message())
 
     def _message(self) -> str:
         by = f" by {describe_holder(self.holder)}" if self.holder is not None else ""
@@ -152,3 +163,10 @@ def describe_holder(holder: Holder | None) -> str:
     if isinstance(holder, str):
         return holder
     return ", ".join(f"{key}={value}" for key, value in holder.items())
+
+
+def _rebuild(kind: type[LeaseholdError], args: tuple[Any, ...], state: dict[str, Any]) -> LeaseholdError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error

@@ -59,6 +59,8 @@ class Held:
         return await self._locks.do(self.lease.lost, timeout)
 
     def __getattr__(self, name: str) -> Any:
+        if name in {"lease", "_locks"}:  # not made yet: do not look for it in itself
+            raise AttributeError(name)
         return getattr(self.lease, name)
 
     def __repr__(self) -> str:

@@ -368,7 +368,7 @@ def test_threads_get_the_answers_to_their_own_questions_also_when_connections_ar
     valkey: Server, proxy: Proxy, count: Count
 ) -> None:
     through = proxy(valkey)
-    rounds = count(full=600, quick=100)
+    rounds = count(full=600, quick=60)
     is_over = threading.Event()
 
     def cut_for_ever() -> None:

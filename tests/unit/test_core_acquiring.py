@@ -20,7 +20,7 @@ from tests.unit.virtual import (
     taking,
 )
 
-from leasehold.core.answers import Busy, Refusal
+from leasehold.core.answers import Busy, Ended, Refusal
 from leasehold.core.validity import trusted_for, ttl_for
 from leasehold.errors import AcquireTimeout, LeaseLost, LockBusy, StoreRefused, StoreUnavailable
 
@@ -257,13 +257,29 @@ def test_a_grant_that_was_reported_is_not_cleaned_up(world, store, engine):
     assert store.asked("release") == []
 
 
-def test_a_busy_answer_settles_the_silence_before_it(world, store, engine):
-    """Busy means another token holds the lock, so the request whose reply was lost got nothing."""
+def test_silence_before_a_no_is_cleaned_up_because_the_lost_request_may_arrive_late(world, store, engine):
+    """It went down with its connection; the server may read it after it has told us no on the next one."""
     store.answer("acquire", SILENCE, HELD)
+    store.usual["release"] = Ended.EXPIRED
     with pytest.raises(LockBusy):
         world.run(engine.acquire("a", **asking(wait=0)))
     world.advance(60)
-    assert store.asked("release") == []
+    assert tokens(store.asked("release")) == tokens(store.asked("acquire"))
+    assert len(store.asked("release")) == 2  # at once, and once more later
+
+
+@pytest.mark.parametrize(("keeps_order", "looks"), [(True, 1), (False, 2)])
+def test_a_store_that_keeps_no_order_is_looked_at_twice_after_a_cancel(
+    world, store, engine, keeps_order, looks
+):
+    store.keeps_order = keeps_order
+    store.usual["release"] = Ended.EXPIRED
+    store.answer("acquire", NEVER)
+    asking_task = world.start(engine.acquire("a", **asking()))
+    world.settle()
+    asking_task.cancel()
+    world.advance(60)
+    assert len(store.asked("release")) == looks
 
 
 @pytest.mark.parametrize("verb", ["acquire", "take"])

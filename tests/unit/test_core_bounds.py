@@ -30,7 +30,7 @@ TOO_LARGE = 10**400
 """An int that no float can hold."""
 
 BAD_TTLS = [*NOT_DURATIONS, None, 0, 0.0, 0.009, 86_400.001, 10**12, TOO_LARGE]
-BAD_WAITS = [*NOT_DURATIONS, TOO_LARGE]
+BAD_WAITS = [*NOT_DURATIONS, 1e300, TOO_LARGE]
 BAD_MAX_HOLDS = [*NOT_DURATIONS, 0, 0.0, TOO_LARGE]
 BAD_FENCES = [-1, 1.0, "1", True, 2**53, TOO_LARGE, float("nan")]
 BAD_NAMES = [
@@ -66,8 +66,8 @@ BAD_MODES = ["shared", "", None, "EXCLUSIVE", 1]
 
 ALLOWED = {  # what the message must tell
     "ttl": r"ttl must be a number of seconds from 0\.01 to 86400 \(24 hours\)",
-    "wait": r"wait must be a number of seconds from 0 \(ask once\), or None \(no limit\)",
-    "max_hold": r"max_hold must be a number of seconds above 0, or None",
+    "wait": r"wait must be a number of seconds from 0 \(ask once\) .*or None \(no limit\)",
+    "max_hold": r"max_hold must be a number of seconds above 0",
     "floor": r"floor must be a whole number from 0 to ",
     "expect_fence": r"expect_fence must be a whole number from 0 to ",
     "mode": r"mode must be 'exclusive'",
@@ -140,7 +140,7 @@ def test_a_wrong_inspection_says_what_is_allowed_and_sends_nothing(world, store,
 
 GOOD = [
     *[("ttl", value) for value in (0.01, 1, 0.5, 86_400, 86_400.0)],
-    *[("wait", value) for value in (0, 0.0, 0.001, 10**9, 1e300, None)],
+    *[("wait", value) for value in (0, 0.0, 0.001, 10**9, None)],
     *[("max_hold", value) for value in (0.001, 1, 10**9, None)],
     *[("floor", value) for value in (0, 1, 2**52, None)],
     *[("holder", value) for value in ("", "x" * 2_000, {}, {"a": None, "b": 1.5, "c": True}, None)],

@@ -199,6 +199,21 @@ def test_a_late_answer_does_not_revive_a_lease(world, store, hold):
     assert len(store.asked("renew")) == 1
 
 
+def test_an_answer_to_a_process_that_was_paused_past_the_deadline_does_not_revive_a_lease(world, store, hold):
+    """Nobody could look at the clock meanwhile: the answer is the first thing that is seen."""
+    lease = hold(ttl=3)
+
+    def pause_and_answer(_asked):
+        world.time += 2.2  # past the old deadline, but not past the one that the renewal would give
+        return DONE
+
+    store.answer("renew", pause_and_answer)
+    world.advance(1.1)
+    assert [reason for reason, _ in lease.told] == ["expired"]
+    world.advance(60)
+    assert len(store.asked("renew")) == 1
+
+
 def test_a_lease_that_was_taken_is_told_at_the_next_renewal(world, store, hold):
     lease = hold(ttl=3)
     store.answer("renew", Ended.TAKEN)

@@ -164,7 +164,7 @@ def test_an_unknown_scheme_names_those_that_work(url):
         ("redis://example.org:65536", "port"),
         ("redis://example.org:0", "port"),
         ("redis://[::1", "URL"),
-        ("redis://example.org?retries=3", "unknown option 'retries'"),
+        ("redis://example.org?retries=3", "unknown option"),
         ("unix://", "path of a socket"),
         ("redis://example.org?ssl_ca_certs=x", "not encrypted"),
         ("rediss://example.org?ssl_cert_reqs=optional", "ssl_cert_reqs"),

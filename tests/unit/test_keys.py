@@ -74,7 +74,7 @@ def keys_of(name):
 
 def test_the_store_has_verbs_for_every_script():
     assert len(VERBS) >= len(scripts.ALL)
-    assert keys_of("a") == {b"lock:{a}", b"lock:{a}:fence", b"lock:{a}:taken"}
+    assert keys_of("a") >= {b"lock:{a}", b"lock:{a}:fence", b"lock:{a}:taken"}
 
 
 @given(names)

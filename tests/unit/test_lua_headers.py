@@ -102,7 +102,7 @@ def test_every_key_that_a_script_touches_came_in_as_a_key(name):
         command, *arguments = call.split(", ")
         if command.startswith("'TIME'"):
             continue
-        assert re.match(r"(lock|fence|taken|queue|readers)\b", arguments[0]), call
+        assert re.match(r"(lock|fence|taken|released|queue|readers)\b", arguments[0]), call
 
 
 @every_file

@@ -27,10 +27,14 @@ SCRIPTS = {script.sha: script.name for script in scripts.ALL}
 class ScriptedWire:
     """Implements the ports Wire and Session; never suspends. Notes commands as (verb, words after the keys)."""
 
-    def __init__(self, *replies, floor=1_000, deletes_if_equal=False):
+    keeps_order = True
+
+    def __init__(self, *replies, floor=1_000, deletes_if_equal=False, may_ask_twice=False):
         self.replies = list(replies)
         self.floor = floor
         self.deletes_if_equal = deletes_if_equal
+        self.may_ask_twice = may_ask_twice
+        self.times_started_over = 0
         self.sent = []
 
     @property
@@ -39,6 +43,9 @@ class ScriptedWire:
 
     def now_ms(self):
         return 1_700_000_000_000
+
+    def start_over(self):
+        self.times_started_over += 1
 
     async def run(self, verb, name, arguments):
         words = verb.words(name, arguments)
@@ -144,6 +151,14 @@ def test_an_error_reply_becomes_the_right_error_with_its_cause(reply, error, say
     with pytest.raises(error, match=says) as raised:
         acquire(store)
     assert raised.value.__cause__ is original
+
+
+def test_a_server_that_is_not_the_primary_any_more_ends_the_session():
+    """What it grants once it is primary again may be older than the floor that this session knows."""
+    store, wire = make_store(hiredis.ReplyError("READONLY You can't write against a read only replica."))
+    with pytest.raises(StoreRefused):
+        acquire(store)
+    assert wire.times_started_over == 1
 
 
 def test_a_take_that_was_not_expected_tells_by_whom_the_lock_is_held():

@@ -247,6 +247,7 @@ class ScriptedStore:
         self._script: defaultdict[str, deque[Any]] = defaultdict(deque)
         self.usual: dict[str, Any] = {"renew": DONE, "release": DONE, "open": None}
         self.calls: list[Call] = []
+        self.keeps_order = True
 
     def answer(self, verb: str, *answers: Any) -> None:
         self._script[verb].extend(answers)

@@ -24,7 +24,7 @@ class Asker(Protocol):
     patience: float
     retry: Backoff
 
-    def disown(self, name: str, token: str, ttl: float, error: BaseException) -> None:
+    def disown(self, name: str, token: str, ttl: float, *, was_silent: bool) -> None:
         """Clean up after a request that ended in doubt."""
         ...
 
@@ -58,10 +58,9 @@ async def persevere(
 ) -> TrustedGrant:
     """Go on after a first ``answer`` that was not a usable grant, until there is one.
 
-    Raises `LockBusy`
-    (``wait=0``) or `AcquireTimeout` when somebody else held the lock all the time, and `StoreUnavailable`
-    when the store gave no usable answer for the asker's patience. Silence is met by asking again with the
-    same token, which settles an earlier request whose reply was lost.
+    Raises `LockBusy` (``wait=0``) or `AcquireTimeout` when somebody else held the lock all the time, and
+    `StoreUnavailable` when the store gave no usable answer for the asker's patience. Silence is met by
+    asking again with the same token, which settles an earlier request whose reply was lost.
 
     When it ends otherwise, by a cancellation for instance, while the store may hold a grant that nobody
     knows of, the asker is told to clean up.
@@ -69,6 +68,7 @@ async def persevere(
     clock = asker.clock
     started_at = sent_at
     silent_since: float | None = None
+    was_silent = False
     is_in_doubt = True
     tries = 0
     try:
@@ -76,7 +76,8 @@ async def persevere(
             if grant := trusted_grant(answer, sent_at, clock.now()):
                 return grant
             if isinstance(answer, Busy):
-                is_in_doubt = False
+                # A request that was lost with its connection may still arrive, later than this answer.
+                is_in_doubt = was_silent
                 silent_since = None
                 left = math.inf if wait is None else started_at + wait - clock.now()
                 if left <= 0:
@@ -84,6 +85,7 @@ async def persevere(
             else:
                 if not isinstance(answer, BaseException):
                     answer = StoreUnavailable(f"the grant of {name!r} arrived after its ttl of {ttl:g} s")
+                was_silent = was_silent or isinstance(answer, StoreUnavailable)
                 silent_since = sent_at if silent_since is None else silent_since
                 left = silent_since + asker.patience - clock.now()
                 if left <= 0 or not isinstance(answer, StoreUnavailable):
@@ -97,9 +99,9 @@ async def persevere(
             except StoreUnavailable as error:
                 answer = error
     except BaseException as error:
-        is_plain_no = isinstance(error, StoreRefused) and tries == 0
+        is_plain_no = isinstance(error, StoreRefused) and not was_silent
         if is_in_doubt and not is_plain_no:
-            asker.disown(name, token, ttl, error)
+            asker.disown(name, token, ttl, was_silent=was_silent)
         raise
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any, cast
 
 from leasehold.errors import Holder, InvalidRequest
@@ -12,8 +11,10 @@ MAX_NAME_BYTES = 512
 MIN_TTL = 0.01
 MAX_TTL = 24 * 3600.0
 MAX_HOLDER_BYTES = 2048
-# Lua counts in doubles: beyond this, fences would lose their last digit.
-MAX_FENCE = 2**53 - 1
+# Lua counts in doubles, exactly up to 2**53. A counter that starts at half of that cannot get there.
+MAX_FENCE = 2**52
+# Some thirty years: longer than anybody waits, and far from where adding to a clock loses precision.
+MAX_WAIT = 1e9
 _NUMBERS = frozenset({int, float})
 
 
@@ -23,7 +24,7 @@ def check_request(name: str, ttl: float, wait: float | None, mode: str) -> None:
         check_name(name)
     if not (type(ttl) in _NUMBERS and MIN_TTL <= ttl <= MAX_TTL):
         check_ttl(ttl)
-    if not (wait is None or (type(wait) in _NUMBERS and 0 <= wait < math.inf)):
+    if not (wait is None or (type(wait) in _NUMBERS and 0 <= wait <= MAX_WAIT)):
         check_wait(wait)
     if mode != "exclusive":
         check_mode(mode)
@@ -61,24 +62,31 @@ def check_ttl(ttl: float) -> float:
 
 def check_wait(wait: float | None) -> float | None:
     """``wait`` in seconds, or None for no limit."""
-    if wait is not None and not (_is_number(wait) and 0 <= wait < math.inf):
+    if wait is not None and not (_is_number(wait) and 0 <= wait <= MAX_WAIT):
         raise InvalidRequest(
-            f"wait must be a number of seconds from 0 (ask once), or None (no limit), not {wait!r}"
+            f"wait must be a number of seconds from 0 (ask once) to {MAX_WAIT:g}, or None (no limit), not {wait!r}"
         )
     return wait
 
 
 def check_max_hold(max_hold: float | None) -> float | None:
     """``max_hold`` in seconds, or None for no limit."""
-    if max_hold is not None and not (_is_number(max_hold) and 0 < max_hold < math.inf):
-        raise InvalidRequest(f"max_hold must be a number of seconds above 0, or None, not {max_hold!r}")
-    return max_hold
+    return None if max_hold is None else check_duration(max_hold, "max_hold")
+
+
+def check_duration(seconds: float, what: str) -> float:
+    """``seconds`` if it is a time that can pass."""
+    if not (_is_number(seconds) and 0 < seconds <= MAX_WAIT):
+        raise InvalidRequest(
+            f"{what} must be a number of seconds above 0, at most {MAX_WAIT:g}, not {seconds!r}"
+        )
+    return seconds
 
 
 def check_fence(fence: int, what: str) -> int:
     """``fence`` itself if it can be one; ``what`` is what the caller knows it as."""
     if type(fence) is not int or not 0 <= fence <= MAX_FENCE:
-        raise InvalidRequest(f"{what} must be a whole number from 0 to 2**53 - 1, or None, not {fence!r}")
+        raise InvalidRequest(f"{what} must be a whole number from 0 to 2**52, or None, not {fence!r}")
     return fence
 
 

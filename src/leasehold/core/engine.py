@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core import bounds
@@ -71,7 +72,7 @@ class Engine(Generic[L]):
 
     async def open(self) -> None:
         """Make sure that the store can be reached, or say why not."""
-        await self._insist(self.store.open)
+        await self._insist(self.store.open, self.clock.now())
 
     async def acquire(
         self,
@@ -101,7 +102,15 @@ class Engine(Generic[L]):
             grant = await persevere(self, answer, sent_at, wait, name, token, asked_ttl, least, encoded)
         fence, valid_until, receipt = grant
         lease = self._make_lease(
-            self, name, token, fence, mode, holder or self._holder, ttl, valid_until, receipt
+            self,
+            name,
+            token,
+            fence,
+            mode,
+            self._holder if holder is None else holder,
+            ttl,
+            valid_until,
+            receipt,
         )
         if renew or max_hold is not None:
             self._look_after(lease, asked_ttl, renew=renew, max_hold=max_hold)
@@ -125,26 +134,29 @@ class Engine(Generic[L]):
         asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
         token = self.random.token()
         sent_at = 0.0
+        tries = 0
 
         def take() -> Coroutine[Any, Any, Grant | Refusal]:
-            nonlocal sent_at
+            nonlocal sent_at, tries
+            tries += 1
             sent_at = self.clock.now()
             return self.store.take(name, token, asked_ttl, least, encoded, expected)
 
         try:
-            answer = await self._insist(take)
-        except StoreRefused:
-            raise
+            answer = await self._insist(take, self.clock.now())
         except BaseException as error:
-            self.disown(name, token, asked_ttl, error)
+            if tries > 1 or not isinstance(error, StoreRefused):
+                self.disown(
+                    name, token, asked_ttl, was_silent=tries > 1 or isinstance(error, StoreUnavailable)
+                )
             raise
         if isinstance(answer, Refusal):
-            raise LockBusy(name, holder=answer.holder)
+            gone = f"{name!r} is not held by fence {expected} any more, and nobody else holds it"
+            raise LockBusy(name, holder=answer.holder, message=None if answer.fence else gone)
         fence, remaining, receipt = answer
         valid_until = sent_at + trusted_for(remaining)
-        lease = self._make_lease(
-            self, name, token, fence, mode, holder or self._holder, ttl, valid_until, receipt
-        )
+        shown = self._holder if holder is None else holder
+        lease = self._make_lease(self, name, token, fence, mode, shown, ttl, valid_until, receipt)
         if renew or max_hold is not None:
             self._look_after(lease, asked_ttl, renew=renew, max_hold=max_hold)
         return lease
@@ -153,9 +165,21 @@ class Engine(Generic[L]):
         """Extend ``lease`` to ``ttl`` from now; `LeaseLost` if there is nothing left to extend."""
         if ttl is not None:
             bounds.check_ttl(ttl)
-        if lease.renewal is not None:
-            # Two renewals at once, over two sockets, could be applied in either order.
-            await lease.renewal.wait()
+        self._check(lease)
+        mine = self.concurrency.signal()
+        while (turn := lease.begin_exchange(mine)) is not mine:
+            await turn.wait()
+        try:
+            valid_until = await self._renew(lease, ttl)
+        finally:
+            lease.end_exchange()
+        lease.ttl = ttl or lease.ttl
+        lease.extend(valid_until)
+        if lease.is_watched:
+            self._keeper.watch(lease)
+
+    async def _renew(self, lease: LeaseState, ttl: float | None) -> float:
+        """Until when the lease can be trusted now."""
         valid_until = 0.0
 
         async def ask() -> Done | Ended:
@@ -164,50 +188,71 @@ class Engine(Generic[L]):
             sent_at = self.clock.now()
             renewal = renewal_of(lease, sent_at, ttl)
             valid_until = sent_at + trusted_for(renewal.ttl)
+            if valid_until < lease.valid_until:
+                # Shorter from the moment it is asked for: the answer may never come.
+                lease.valid_until = valid_until
+                if lease.is_watched:
+                    self._keeper.watch(lease)
             (answer,) = await self.store.renew([renewal])
             if isinstance(answer, Done | Ended):
                 return answer
             raise answer
 
-        answer = await self._insist(ask)
+        answer = await self._insist(ask, self.clock.now())
         if isinstance(answer, Ended):
             lease.end(answer.value)
         # An answer that came after the deadline does not bring a lost lease back: lost is for good.
         self._check(lease)
-        lease.ttl = ttl or lease.ttl
-        lease.extend(valid_until)
-        if lease.is_watched:
-            self._keeper.watch(lease)
+        return valid_until
 
     async def release(self, lease: LeaseState) -> None:
-        """Give ``lease`` back. Harmless when repeated; `LeaseLost` if it had been lost before."""
-        if lease.ended == "released":
+        """Give ``lease`` back. Harmless when repeated; `LeaseLost` if it had been lost before.
+
+        From the moment it is asked for, the lease does not count as held any more, whatever the answer:
+        somebody else may have the lock before we hear of it.
+        """
+        if lease.is_watched or lease.renewal is not None or lease.is_releasing:
+            await self._wait_for_others(lease)
+        if lease.is_given_back:
             return
-        if lease.is_watched or lease.renewal is not None:
-            await self._keeper.forget(lease)
+        is_repeated = lease.ended == "released"
         loss = lease.loss()
-        if loss is not None:
+        if loss is not None and not is_repeated:
             lease.end(loss)
             if lease.is_ours and loss != "taken":
                 # Nothing depends on it any more, so nobody needs to wait for it either.
                 self._adopt(lease.name, lease.token, lease.ttl, look_again=False)
             raise LeaseLost(lease.name, loss)
+        lease.end("released")
+        lease.is_releasing = True
+        started_at = self.clock.now()
         try:
             try:
                 answer = await self.store.release(lease.name, lease.token, lease.fence, lease.receipt)
             except StoreUnavailable:
                 await self._insist(
-                    lambda: self.store.release(lease.name, lease.token, lease.fence, lease.receipt)
+                    lambda: self.store.release(lease.name, lease.token, lease.fence, None), started_at
                 )
                 # Gone when asked again means that the first request, whose reply was lost, has done it.
                 answer = DONE
         except BaseException as error:
-            self.disown(lease.name, lease.token, lease.ttl, error)
+            self.disown(lease.name, lease.token, lease.ttl, was_silent=isinstance(error, StoreUnavailable))
             raise
-        if isinstance(answer, Ended):
-            lease.end(answer.value)
+        finally:
+            lease.is_releasing = False
+            lease.end_exchange()
+        if isinstance(answer, Ended) and not is_repeated:
+            lease.ended = answer.value
             raise LeaseLost(lease.name, answer.value)
-        lease.end("released")
+        lease.is_given_back = True
+
+    async def _wait_for_others(self, lease: LeaseState) -> None:
+        """Wait until nobody else talks to the store about ``lease``, and keep the keeper from starting."""
+        if not lease.is_ours:
+            return
+        if lease.is_releasing:
+            await lease.begin_exchange(self.concurrency.signal()).wait()
+        await self._keeper.forget(lease)
 
     def abandon(self, lease: LeaseState) -> None:
         """Stop renewing ``lease`` without giving it back: it ends with its ttl."""
@@ -217,13 +262,19 @@ class Engine(Generic[L]):
             self._keeper.watch(lease)
 
     async def lost(self, lease: LeaseState, timeout: float | None = None) -> LossReason | None:
-        """Wait until ``lease`` has ended, and say why; None if ``timeout`` seconds passed first."""
-        if lease.loss() is None:
+        """Wait until ``lease`` has ended, and say why; None if ``timeout`` seconds passed first.
+
+        Relies on the clock alone for the deadline: a keeper that is stuck in a silent store is no help.
+        """
+        give_up_at = math.inf if timeout is None else self.clock.now() + timeout
+        while (reason := lease.loss()) is None:
+            left = min(lease.valid_until, give_up_at) - self.clock.now()
+            if left <= 0 and give_up_at <= lease.valid_until:
+                return None
             if lease.lost_signal is None:
                 lease.lost_signal = self.concurrency.signal()
-            self.watch(lease)
-            await lease.lost_signal.wait(timeout)
-        return lease.loss()
+            await lease.lost_signal.wait(max(left, 0))
+        return reason
 
     def watch(self, lease: LeaseState) -> None:
         """Have ``lease`` renewed if it wants that, and told when it is lost."""
@@ -236,7 +287,7 @@ class Engine(Generic[L]):
     async def inspect(self, name: str) -> LockInfo:
         """Who holds the lock now."""
         bounds.check_name(name)
-        return await self._insist(lambda: self.store.inspect(name))
+        return await self._insist(lambda: self.store.inspect(name), self.clock.now())
 
     async def close(self) -> None:
         """Stop renewing, after a bounded wait for what is in doubt. Leases still held end with their ttl."""
@@ -269,13 +320,14 @@ class Engine(Generic[L]):
             lease.end(reason)
             raise LeaseLost(lease.name, reason)
 
-    def disown(self, name: str, token: str, ttl: float, error: BaseException) -> None:
+    def disown(self, name: str, token: str, ttl: float, *, was_silent: bool) -> None:
         """Leave a grant that may still be in the store to the settler.
 
         On a connection that still answers, order settles it: what we ask next is done after what we
-        asked before. Only if the store was silent may the request arrive later than the clean-up.
+        asked before. If the store was silent, or keeps no order, the request may arrive later than the
+        clean-up, which then looks again.
         """
-        self._adopt(name, token, ttl, look_again=isinstance(error, StoreUnavailable))
+        self._adopt(name, token, ttl, look_again=was_silent or not self.store.keeps_order)
 
     def _adopt(self, name: str, token: str, ttl: float, *, look_again: bool) -> None:
         if not self._settler_runs:
@@ -283,9 +335,8 @@ class Engine(Generic[L]):
             self.concurrency.background(self._settler.run)
         self._settler.adopt(Orphan(name, token, until=self.clock.now() + ttl, look_again=look_again))
 
-    async def _insist(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _insist(self, ask: Callable[[], Coroutine[Any, Any, T]], started_at: float) -> T:
         """The answer to an idempotent question, asked until there is one or patience ends."""
-        started_at = self.clock.now()
         tries = 0
         while True:
             tries += 1

@@ -12,7 +12,7 @@ from leasehold.core.validity import trusted_for, ttl_for
 if TYPE_CHECKING:
     from leasehold.core.answers import RenewAnswer
     from leasehold.core.lease import LeaseState
-    from leasehold.core.ports import Clock, Concurrency, Random, Signal, Store
+    from leasehold.core.ports import Clock, Concurrency, Random, Store
 
 # Renewals due within this many seconds of each other travel together.
 _SLACK = 0.02
@@ -67,9 +67,7 @@ class Keeper:
             now = self._clock.now()
             to_renew = [lease for lease in due if self._wants_renewal(lease, now)]
             for start in range(0, len(to_renew), _BATCH):
-                self._concurrency.spawn(
-                    self._renew(to_renew[start : start + _BATCH], self._concurrency.signal())
-                )
+                self._start_renewing(to_renew[start : start + _BATCH])
 
     def _look_at(self, when: float, lease: LeaseState) -> None:
         lease.look_at = when
@@ -85,21 +83,23 @@ class Keeper:
         self._look_at(lease.valid_until, lease)
         return lease.renews and lease.renewal is None and lease.valid_until != lease.hold_until
 
-    async def _renew(self, batch: list[LeaseState], ended: Signal) -> None:
-        for lease in batch:
-            lease.renewal = ended
-        sent_at = self._clock.now()
-        renewals = [renewal_of(lease, sent_at) for lease in batch]
+    def _start_renewing(self, due: list[LeaseState]) -> None:
+        # The turn is taken now and not when the task starts: a release in between must wait for us.
+        mine = self._concurrency.signal()
+        self._concurrency.spawn(self._renew([lease for lease in due if lease.begin_exchange(mine) is mine]))
+
+    async def _renew(self, batch: list[LeaseState]) -> None:
         try:
-            answers = await self._store.renew(renewals)
-            for lease, renewal, answer in zip(batch, renewals, answers, strict=True):
-                lease.renewal = None
+            wanted = [lease for lease in batch if lease.is_watched]
+            sent_at = self._clock.now()
+            renewals = [renewal_of(lease, sent_at) for lease in wanted]
+            answers = await self._store.renew(renewals) if wanted else ()
+            for lease, renewal, answer in zip(wanted, renewals, answers, strict=True):
                 if lease.is_watched:
                     self._note(lease, answer, sent_at + trusted_for(renewal.ttl))
         finally:
             for lease in batch:
-                lease.renewal = None
-            ended.set()
+                lease.end_exchange()
 
     def _note(self, lease: LeaseState, answer: RenewAnswer, valid_until: float) -> None:
         now = self._clock.now()

@@ -27,6 +27,8 @@ class LeaseState:
     renews: bool = False
     is_watched: bool = False
     is_abandoned: bool = False
+    is_releasing: bool = False
+    is_given_back: bool = False
     look_at: float = 0.0
     failures: int = 0
     renewal: Signal | None = None
@@ -102,6 +104,20 @@ class LeaseState:
         reason = self.loss()
         if reason is not None:
             raise LeaseLost(self.name, reason)
+
+    def begin_exchange(self, mine: Signal) -> Signal:
+        """Take the turn to talk to the store about this lease; whose turn it is, if not mine.
+
+        Two renewals at once, over two sockets, could be applied in either order. One atomic step, because
+        the keeper of the blocking client is another thread.
+        """
+        return self.__dict__.setdefault("renewal", mine)
+
+    def end_exchange(self) -> None:
+        """Give the turn back and wake whoever waits for it."""
+        ended = self.__dict__.pop("renewal", None)
+        if ended is not None:
+            ended.set()
 
     def extend(self, valid_until: float) -> None:
         """Trust the lease until ``valid_until``, or until its max_hold if that comes first."""

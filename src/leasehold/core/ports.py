@@ -82,6 +82,11 @@ class Concurrency(Protocol):
 class Store(Protocol):
     """The store of leases. Every method raises `StoreUnavailable` when the outcome is unknown."""
 
+    @property
+    def keeps_order(self) -> bool:
+        """Whether what is asked later is also done later, even if nobody waited for the first answer."""
+        ...
+
     async def open(self) -> None:
         """Return once the store can be reached."""
         ...

@@ -44,7 +44,9 @@ class BlockingLink:
         self._server_epoch = 0.0
         self.floor: int | None = None
         self.deletes_if_equal = False
+        self.may_ask_twice = False
         self.is_broken = False
+        self.batch: object = None
         try:
             self._socket = _connect(endpoint, timeout)
         except OSError as error:
@@ -72,19 +74,22 @@ class BlockingLink:
 
     async def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Reply:
         """The reply to one command on a lock."""
-        return self._converse((verb.pack(name, arguments),))[0]
+        return self._converse([(verb, name, arguments)])[0]
 
     async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
         """The replies to many commands, sent in one piece."""
-        return self._converse([call.verb.pack(call.name, call.arguments) for call in calls])
+        return self._converse(calls)
 
     async def call(self, *words: Word) -> Reply:
         """The reply to any other command."""
-        return self._converse((codec.pack(words),))[0]
-
-    def _converse(self, commands: Sequence[bytes]) -> list[Reply]:
         try:
-            return self._exchange(commands)
+            return self._exchange([codec.pack(words)])[0]
+        finally:
+            self._put_back(self)
+
+    def _converse(self, calls: Sequence[tuple[Verb, str, tuple[Word, ...]]]) -> list[Reply]:
+        try:
+            return self._exchange([verb.pack(name, arguments) for verb, name, arguments in calls])
         finally:
             self._put_back(self)
 

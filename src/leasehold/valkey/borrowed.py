@@ -1,7 +1,7 @@
 """Wires over somebody else's redis-py client.
 
-Its reconnects cannot be seen from here, so the scripts read the server's clock on every grant. Its retries
-do no harm: asking again with the same token gets the same answer.
+Its reconnects cannot be seen from here, so the scripts read the server's clock on every grant. Nor can its
+retries: asking again with the same token gets the same answer, and a release is remembered for a while.
 """
 
 from __future__ import annotations
@@ -37,10 +37,15 @@ class _Borrowed:
 
     floor = None
     deletes_if_equal = False
+    may_ask_twice = True
+    keeps_order = False
 
     def now_ms(self) -> int:
         """This machine's clock: it is only for showing, and the server's is not known."""
         return int(time.time() * 1000)
+
+    def start_over(self) -> None:
+        """Nothing to do: there is no floor that could be out of date."""
 
     async def close(self) -> None:
         """Leave the client open: it belongs to somebody else."""

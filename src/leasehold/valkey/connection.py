@@ -56,14 +56,22 @@ class Connection:
         # Not cancelled with the caller: the others who wait need it too.
         done, _ = await asyncio.wait({self._start_connecting()}, timeout=self._options.connect_timeout)
         if not done:
+            why = self._last_failure or TimeoutError("no answer")
             within = f"no connection within {self._options.connect_timeout:g} s"
-            raise faults.silent(f"{within}: {self._last_failure or 'no answer'}", self._last_failure)
+            raise faults.silent(f"{within}: {why}", why)
         (task,) = done
         if task.cancelled():
             raise StoreUnavailable("this client is closed")
         if error := task.exception():
             raise faults.copy_of(error) if isinstance(error, StoreError) else error
         return task.result()
+
+    keeps_order = True
+
+    def start_over(self) -> None:
+        """End the link; a new one is made at once."""
+        if self.session is not None:
+            self.session.close("the server is not the primary any more")
 
     async def close(self) -> None:
         """End the connection."""

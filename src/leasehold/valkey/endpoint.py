@@ -13,6 +13,8 @@ _TLS_SCHEMES = {"rediss", "valkeys"}
 _LATER = ("redis+sentinel", "redis+cluster", "redlock")
 _OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs"}
 
+_HINT = "special characters in a password are written as %XX"
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -31,40 +33,46 @@ class Endpoint:
 
 
 def parse(url: str, *, tls: ssl.SSLContext | None = None) -> Endpoint:
-    """The endpoint that ``url`` names; `InvalidRequest` says what is wrong with it."""
-    parts = urlsplit(url)
-    if parts.scheme in _LATER:
+    """The endpoint that ``url`` names; `InvalidRequest` says what is wrong with it.
+
+    No message repeats any part of the URL but its scheme: an unescaped password may turn up anywhere.
+    """
+    scheme = url.partition(":")[0]
+    if scheme in _LATER:
         raise InvalidRequest(
-            f"{parts.scheme}:// is not supported yet; these work: {_working()}, or no URL for an embedded server"
+            f"{scheme}:// is not supported yet; these work: {_working()}, or no URL for an embedded server"
         )
-    if parts.scheme not in _SCHEMES:
-        raise InvalidRequest(f"a store URL begins with one of {_working()}, not {parts.scheme or 'nothing'}")
-    options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    if scheme not in _SCHEMES:
+        raise InvalidRequest(f"a store URL begins with one of {_working()}")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise InvalidRequest(f"the host or the port in the store URL is not valid; {_HINT}") from None
+    if port == 0:
+        raise InvalidRequest("the port in the store URL must be a number from 1 to 65535")
+    options = {key: values[-1] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
     if unknown := options.keys() - _OPTIONS:
+        # An "@" this late means that it is not an option at all, but the rest of a password.
+        which = "" if "@" in parts.query else f" {min(unknown)!r}"
         raise InvalidRequest(
-            f"unknown option {min(unknown)!r} in the store URL; known: {', '.join(sorted(_OPTIONS))}"
+            f"unknown option{which} in the store URL; known are {', '.join(sorted(_OPTIONS))}; {_HINT}"
         )
-    if parts.scheme == "unix":
+    if scheme == "unix":
         if not parts.path:
             raise InvalidRequest("a unix:// URL needs the path of a socket, as in unix:///run/valkey.sock")
         path, db = unquote(parts.path), options.get("db", "0")
     else:
         path, db = None, options.get("db") or parts.path.strip("/") or "0"
-    try:
-        port = parts.port or 6379
-    except ValueError as error:
-        raise InvalidRequest("the port in the store URL must be a number from 1 to 65535") from error
-    if not db.isdecimal():
-        raise InvalidRequest(f"the database in the store URL must be a number, not {db!r}")
-    if parts.scheme in _TLS_SCHEMES:
+    if not (db.isascii() and db.isdecimal()):
+        raise InvalidRequest(f"the database in the store URL must be a number; {_HINT}")
+    if scheme in _TLS_SCHEMES:
         tls = tls or _tls_from(options)
     elif tls is not None or any(option.startswith("ssl_") for option in options):
-        raise InvalidRequest(
-            f"{parts.scheme}:// is not encrypted; use rediss:// or valkeys:// with TLS options"
-        )
+        raise InvalidRequest(f"{scheme}:// is not encrypted; use rediss:// or valkeys:// with TLS options")
     return Endpoint(
         host=parts.hostname or "localhost",
-        port=port,
+        port=port or 6379,
         path=path,
         db=int(db),
         username=unquote(parts.username) if parts.username else None,
@@ -85,7 +93,7 @@ def _tls_from(options: dict[str, str]) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif required != "required":
-        raise InvalidRequest(f"ssl_cert_reqs must be 'required' or 'none', not {required!r}")
+        raise InvalidRequest("ssl_cert_reqs must be 'required' or 'none'")
     return context
 
 

@@ -48,6 +48,7 @@ class Link(asyncio.Protocol):
     ) -> None:
         self.floor: int | None = None
         self.deletes_if_equal = False
+        self.may_ask_twice = False
         self._name = name
         self._timeout = timeout
         self._clock = clock

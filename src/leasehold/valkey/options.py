@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import getpass
-import math
 import os
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leasehold.core import bounds
 from leasehold.errors import InvalidRequest
 from leasehold.valkey import endpoint
 
@@ -59,8 +59,7 @@ def check_options(
     max_connections: int | None,
 ) -> Options:
     """Everything that can be wrong with the arguments of ``connect`` is said here, before anything is sent."""
-    if not (isinstance(timeout, int | float) and 0 < timeout < math.inf):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidRequest(f"timeout must be a number of seconds above 0, not {timeout!r}")
+    bounds.check_duration(timeout, "timeout")
     if url is not None and data_dir is not None:
         raise InvalidRequest("data_dir belongs to the embedded server; leave it out, or leave the URL out")
     if max_connections is not None and max_connections < 1:

@@ -25,6 +25,8 @@ class Pool:
     session = None
     """There is no session at hand: each conversation takes a socket and puts it back."""
 
+    keeps_order = False
+
     def __init__(self, options: Options, *, clock: Callable[[], float]) -> None:
         self.facts: ServerFacts | None = None
         self._options = options
@@ -36,6 +38,7 @@ class Pool:
         self._idle: list[BlockingLink] = []
         self._places = None if limit is None else threading.BoundedSemaphore(limit)
         self._is_closed = False
+        self._current = object()
 
     async def open_session(self) -> BlockingLink:
         """A socket for one conversation."""
@@ -59,11 +62,16 @@ class Pool:
             # Its siblings were made for the same server and have most likely lost it too; a new caller
             # should not have to find that out one by one.
             self._drop_idle()
-        elif self._is_closed:
+        elif self._is_closed or link.batch is not self._current:
             link.close()
         else:
             self._idle.append(link)
         self._free_place()
+
+    def start_over(self) -> None:
+        """Close every idle socket now, and the others when their conversation is over."""
+        self._current = object()
+        self._drop_idle()
 
     async def close(self) -> None:
         """Close every idle socket now, and the others when their conversation is over."""
@@ -76,7 +84,7 @@ class Pool:
         self._start_afresh()
 
     def _connect(self) -> BlockingLink:
-        options = self._options
+        options, batch = self._options, self._current
         server = options.locate()
         link = BlockingLink(server, timeout=options.timeout, clock=self._clock, put_back=self.put_back)
         try:
@@ -84,14 +92,18 @@ class Pool:
         except BaseException:
             link.close()
             raise
+        link.batch = batch
         if self.facts is None:
             handshake.warn_about(facts, server)
         self.facts = facts
         return link
 
     def _drop_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        while True:
+            try:
+                self._idle.pop().close()
+            except IndexError:  # another thread may have been faster
+                return
 
     def _free_place(self) -> None:
         if self._places is not None:

@@ -47,6 +47,7 @@ def _read(path: str) -> str:
 ACQUIRE = load("acquire", keys=("lock", "fence"), arguments=("record", "ttl_ms", "floor"))
 RENEW = load("renew", keys=("lock", "fence", "taken"), arguments=("token", "own_fence", "ttl_ms"))
 RELEASE = load("release", keys=("lock",), arguments=("token",))
+RELEASE_ONCE = load("release_once", keys=("lock", "released"), arguments=("token", "remember_ms"))
 TAKE = load(
     "take",
     keys=("lock", "fence", "taken"),
@@ -54,4 +55,4 @@ TAKE = load(
 )
 INSPECT = load("inspect", keys=("lock", "fence"), arguments=())
 
-ALL = (ACQUIRE, RENEW, RELEASE, TAKE, INSPECT)
+ALL = (ACQUIRE, RENEW, RELEASE, RELEASE_ONCE, TAKE, INSPECT)

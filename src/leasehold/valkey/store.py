@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from leasehold.valkey.wire import Reply, Session, Wire, Word
 
 
+# How long a release is remembered for a driver that repeats it: longer than any driver keeps trying.
+_REMEMBER_MS = 60_000
+
+
 class ValkeyStore:
     """Implements `leasehold.core.ports.Store` over any `Wire`."""
 
@@ -29,10 +33,16 @@ class ValkeyStore:
         self._acquire = ScriptVerb(namespace, scripts.ACQUIRE)
         self._renew = ScriptVerb(namespace, scripts.RENEW)
         self._release = ScriptVerb(namespace, scripts.RELEASE)
+        self._release_once = ScriptVerb(namespace, scripts.RELEASE_ONCE)
         self._take = ScriptVerb(namespace, scripts.TAKE)
         self._inspect = ScriptVerb(namespace, scripts.INSPECT)
         self._delete_if_equal = Verb(namespace, (b"DELIFEQ",), ("lock",), 1)
         self._read_taken = Verb(namespace, (b"GET",), ("taken",), 0)
+
+    @property
+    def keeps_order(self) -> bool:
+        """See the port."""
+        return self._wire.keeps_order
 
     async def open(self) -> None:
         """See the port."""
@@ -80,10 +90,12 @@ class ValkeyStore:
             if await session.run(self._delete_if_equal, name, (receipt,)) == 1:
                 return DONE
             session = self._wire.session or await self._wire.open_session()
-        arguments = (token,)
-        reply = await session.run(self._release, name, arguments)
+        verb, arguments = self._release, (token,)
+        if session.may_ask_twice:
+            verb, arguments = self._release_once, (token, _REMEMBER_MS)
+        reply = await session.run(verb, name, arguments)
         if reply != 1:
-            reply = await self._checked(reply, self._release, name, arguments)
+            reply = await self._checked(reply, verb, name, arguments)
             if reply != 1:
                 return await self._how_it_ended(name, fence)
         return DONE
@@ -130,14 +142,21 @@ class ValkeyStore:
         if isinstance(reply, Exception) and str(reply).startswith("NOSCRIPT"):
             session = self._wire.session or await self._wire.open_session()
             reply = await session.run(verb.in_full, name, arguments)
+        if isinstance(reply, Exception) and str(reply).startswith("READONLY"):
+            # Not the primary any more. If it becomes one again, its data may be older than our floor,
+            # so nothing may be granted on this session again.
+            self._wire.start_over()
         _raise_if_error(reply)
         return reply
 
     async def _how_it_ended(self, name: str, fence: int) -> Ended:
         """Why a lease is gone, asked only when it is: the common release need not carry the question."""
-        session = self._wire.session or await self._wire.open_session()
-        reply = await session.run(self._read_taken, name, ())
-        _raise_if_error(reply)
+        try:
+            session = self._wire.session or await self._wire.open_session()
+            reply = await session.run(self._read_taken, name, ())
+            _raise_if_error(reply)
+        except StoreError:
+            return Ended.EXPIRED  # that it is gone is certain; only the reason is not
         return Ended.TAKEN if reply is not None and int(reply) > fence else Ended.EXPIRED
 
     async def _renewed(self, reply: Reply, call: Call) -> RenewAnswer:

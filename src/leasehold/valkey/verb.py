@@ -31,7 +31,9 @@ class Verb:
         self._heads: dict[str, bytes] = {}
         self._tails: dict[tuple[Word, ...], bytes] = {}
         count = b"*%d\r\n" % (len(opening) + len(keys) + arguments)
-        self._head = count + _packed(opening) + b"".join(b"$%%d\r\n%%b%b\r\n" % end for end in self._suffixes)
+        # A template for `%`, so the percent signs in a script's own text are doubled.
+        fixed = count + _packed(opening).replace(b"%", b"%%")
+        self._head = fixed + b"".join(b"$%%d\r\n%%b%b\r\n" % end for end in self._suffixes)
 
     def pack(self, name: str, arguments: tuple[Word, ...]) -> bytes:
         """The command as it goes over the wire: the lock's part, the first argument, the others.

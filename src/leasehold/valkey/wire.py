@@ -39,6 +39,11 @@ class Session(Protocol):
         """Whether the server knows DELIFEQ."""
         ...
 
+    @property
+    def may_ask_twice(self) -> bool:
+        """Whether a command may be repeated below us, after a lost reply, without our knowing."""
+        ...
+
     def now_ms(self) -> int:
         """About what the server's clock shows now, for showing to people."""
         ...
@@ -66,6 +71,15 @@ class Wire(Protocol):
 
     async def open_session(self) -> Session:
         """A session, as soon as there is one; `StoreUnavailable` or `StoreRefused` if there is none."""
+        ...
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether everything goes over one connection, so that order is kept even without waiting."""
+        ...
+
+    def start_over(self) -> None:
+        """End the sessions that there are: the server is not what it was when they began."""
         ...
 
     async def close(self) -> None:

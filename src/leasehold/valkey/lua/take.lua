@@ -17,7 +17,8 @@ end
 local count = next_fence(fence, floor)
 redis.call('SET', lock, record, 'PX', ttl_ms)
 if held_by then
-  -- Tells the old holder, for as long as it may still believe in its lease, why it is gone.
-  redis.call('SET', taken, string.format('%.0f', count), 'PX', math.max(left_ms, 1))
+  -- Tells whoever lost the lock this way, for as long as they may believe in their lease, why it is gone.
+  local told_ms = math.max(left_ms, redis.call('PTTL', taken), 1)
+  redis.call('SET', taken, string.format('%.0f', count), 'PX', told_ms)
 end
 return {count, tonumber(ttl_ms), ''}
