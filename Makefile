@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# Most tests wait for a server, a deadline or a process, so three of them share two cores well.
+PARALLEL ?= -n 3 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help serve test test-all check fix bench types lock clean
@@ -21,10 +23,10 @@ serve: $(STAMP) ## Run the embedded store in the foreground and say how to use i
 	$(BIN)/leasehold serve
 
 test: $(STAMP) check ## Set up, check and test everything, with reduced counts.
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 test-all: $(STAMP) check ## The same with the full counts (long).
-	$(BIN)/python -m pytest --full
+	$(BIN)/python -m pytest $(PARALLEL) --full
 
 check: $(STAMP) types ## Lint, format, types and layers.
 	$(BIN)/ruff check .

@@ -230,6 +230,8 @@ class Engine(Generic[L]):
             try:
                 answer = await self.store.release(lease.name, lease.token, lease.fence, lease.receipt)
             except StoreUnavailable:
+                if self.clock.now() >= started_at + self.patience:
+                    raise
                 await self._insist(
                     lambda: self.store.release(lease.name, lease.token, lease.fence, None), started_at
                 )
