@@ -58,7 +58,7 @@ def full(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session")
-def count(full: bool) -> Count:  # noqa: FBT001
+def count(full: bool) -> Count:
     """`count(full=10_000, quick=1_000)`: how often to do a thing in this run."""
 
     def choose(full: int, quick: int) -> int:

@@ -1,6 +1,5 @@
 """The tools of tests/support do what they say: a fault that does not happen proves nothing."""
 
-# ruff: noqa: FBT001, PLC0415
 # (parameters of a test may be booleans; a child's function brings its own imports)
 
 from __future__ import annotations

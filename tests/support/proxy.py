@@ -85,7 +85,7 @@ class FaultProxy:
         """Reset (RST) all connections now, both sides. What was held back is lost."""
         self._thread.run(self._cut_all())
 
-    def refuse(self, on: bool = True, *, accept_first: bool = False) -> None:  # noqa: FBT001, FBT002
+    def refuse(self, on: bool = True, *, accept_first: bool = False) -> None:  # noqa: FBT002
         """Refuse new connections (old ones live on): as a closed port, or `accept_first` and then reset."""
         self._thread.run(self._refuse(on, accept_first))
 
@@ -104,7 +104,7 @@ class FaultProxy:
         """Forget cuts that have not happened yet."""
         self._thread.call(self.traps.clear)
 
-    def drop_pushes(self, on: bool = True) -> None:  # noqa: FBT001, FBT002
+    def drop_pushes(self, on: bool = True) -> None:  # noqa: FBT002
         """Swallow RESP3 push frames, which include SUBSCRIBE's confirmations; pass everything else."""
         self._thread.call(setattr, self, "is_dropping_pushes", on)
 
@@ -146,7 +146,7 @@ class FaultProxy:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _refuse(self, on: bool, accept_first: bool) -> None:  # noqa: FBT001
+    async def _refuse(self, on: bool, accept_first: bool) -> None:
         self._resets_new = on and accept_first
         if not on or accept_first:
             self._listen()

@@ -45,6 +45,11 @@ def trusted_grant(answer: object, sent_at: float, now: float) -> TrustedGrant | 
     return (fence, valid_until, receipt) if now < valid_until else None
 
 
+def arrived_late(name: str, ttl: float) -> StoreUnavailable:
+    """The error for a grant that is worth nothing any more."""
+    return StoreUnavailable(f"the grant of {name!r} arrived after its ttl of {ttl:g} s")
+
+
 async def persevere(
     asker: Asker,
     answer: Grant | Busy | BaseException,
@@ -84,7 +89,7 @@ async def persevere(
                     raise _busy(name, answer, wait)
             else:
                 if not isinstance(answer, BaseException):
-                    answer = StoreUnavailable(f"the grant of {name!r} arrived after its ttl of {ttl:g} s")
+                    answer = arrived_late(name, ttl)
                 was_silent = was_silent or isinstance(answer, StoreUnavailable)
                 silent_since = sent_at if silent_since is None else silent_since
                 left = silent_since + asker.patience - clock.now()

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core import bounds
-from leasehold.core.acquiring import persevere, trusted_grant
+from leasehold.core.acquiring import arrived_late, persevere, trusted_grant
 from leasehold.core.answers import DONE, Done, Ended, Refusal
 from leasehold.core.keeping import Keeper, renewal_of
 from leasehold.core.lease import LeaseState
@@ -17,7 +17,8 @@ from leasehold.errors import LeaseLost, LockBusy, StoreRefused, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from leasehold.core.answers import Grant, LockInfo
+    from leasehold.core.acquiring import TrustedGrant
+    from leasehold.core.answers import LockInfo
     from leasehold.core.backoff import Backoff
     from leasehold.core.ports import Clock, Concurrency, Random, Store
     from leasehold.errors import Holder, LossReason
@@ -133,28 +134,31 @@ class Engine(Generic[L]):
         expected = None if expect_fence is None else bounds.check_fence(expect_fence, "expect_fence")
         asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
         token = self.random.token()
-        sent_at = 0.0
         tries = 0
 
-        def take() -> Coroutine[Any, Any, Grant | Refusal]:
-            nonlocal sent_at, tries
+        async def ask() -> TrustedGrant | Refusal:
+            nonlocal tries
             tries += 1
             sent_at = self.clock.now()
-            return self.store.take(name, token, asked_ttl, least, encoded, expected)
+            answer = await self.store.take(name, token, asked_ttl, least, encoded, expected)
+            if isinstance(answer, Refusal):
+                return answer
+            grant = trusted_grant(answer, sent_at, self.clock.now())
+            if grant is None:
+                raise arrived_late(name, asked_ttl)
+            return grant
 
         try:
-            answer = await self._insist(take, self.clock.now())
+            answer = await self._insist(ask, self.clock.now())
         except BaseException as error:
-            if tries > 1 or not isinstance(error, StoreRefused):
-                self.disown(
-                    name, token, asked_ttl, was_silent=tries > 1 or isinstance(error, StoreUnavailable)
-                )
+            was_silent = tries > 1 or isinstance(error, StoreUnavailable)
+            if was_silent or not isinstance(error, StoreRefused):
+                self.disown(name, token, asked_ttl, was_silent=was_silent)
             raise
         if isinstance(answer, Refusal):
             gone = f"{name!r} is not held by fence {expected} any more, and nobody else holds it"
             raise LockBusy(name, holder=answer.holder, message=None if answer.fence else gone)
-        fence, remaining, receipt = answer
-        valid_until = sent_at + trusted_for(remaining)
+        fence, valid_until, receipt = answer
         shown = self._holder if holder is None else holder
         lease = self._make_lease(self, name, token, fence, mode, shown, ttl, valid_until, receipt)
         if renew or max_hold is not None:
