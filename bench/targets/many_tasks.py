@@ -19,7 +19,7 @@ from bench.work import measure_tasks
 
 CONTESTANTS = [
     Contestant(LIMIT, limit.tasks, ("set", "evalsha")),
-    Contestant(OURS, ours.tasks, ("evalsha",)),
+    Contestant(OURS, ours.tasks, ("evalsha", "delifeq")),
     Contestant(RIVAL, peers.redis_py_tasks, ("set", "evalsha")),
     Contestant("valkey-glide", peers.glide_tasks, ("set", "evalsha"), is_context=True),
     Contestant("pottery", peers.pottery_tasks, ("set", "evalsha"), is_context=True),

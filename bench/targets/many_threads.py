@@ -8,7 +8,7 @@ from bench.work import measure_threads
 
 CONTESTANTS = [
     Contestant(LIMIT, limit.threads, ("set", "evalsha"), is_context=True),
-    Contestant(OURS, ours.threads, ("evalsha",)),
+    Contestant(OURS, ours.threads, ("evalsha", "delifeq")),
     Contestant(RIVAL, peers.redis_py_threads, ("set", "evalsha")),
     Contestant("python-redis-lock", peers.python_redis_lock_threads, ("set", "evalsha"), is_context=True),
     Contestant("pottery", peers.pottery_threads, ("set", "evalsha"), is_context=True),

@@ -230,7 +230,8 @@ class Client:
         ``max_hold`` seconds. The fence will be at least ``floor``. ``holder`` is shown to others. There is
         no body to cancel here, so ``on_loss`` makes no difference: the lease says it when asked.
         """
-        bounds.check_on_loss(on_loss)
+        if on_loss != "cancel":
+            bounds.check_on_loss(on_loss)
         # Handed out as it is: a coroutine around it would cost a tenth of the client's work.
         return self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from leasehold.core.answers import Busy
 from leasehold.core.validity import trusted_for
@@ -33,14 +33,14 @@ TrustedGrant = tuple[int, float, str | None]
 """Fence, the moment on our own clock until which it can be trusted, and the store's receipt."""
 
 
-def trusted_grant(answer: object, sent_at: float, now: float) -> TrustedGrant | None:
+def trusted_grant(answer: Grant | Busy | BaseException, sent_at: float, now: float) -> TrustedGrant | None:
     """What an answer to a request sent at ``sent_at`` is worth ``now``, if it is a grant at all.
 
     A process that was paused just here must not report a lease that has run out meanwhile.
     """
     if type(answer) is not tuple:
         return None
-    fence, remaining, receipt = cast("Grant", answer)
+    fence, remaining, receipt = answer
     valid_until = sent_at + trusted_for(remaining)
     return (fence, valid_until, receipt) if now < valid_until else None
 

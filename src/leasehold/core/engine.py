@@ -246,7 +246,8 @@ class Engine(Generic[L]):
             raise
         finally:
             lease.is_releasing = False
-            lease.end_exchange()
+            if lease.renewal is not None:  # somebody else wants to release it too, and waits for us
+                lease.end_exchange()
         if isinstance(answer, Ended) and not is_repeated:
             lease.ended = answer.value
             raise LeaseLost(lease.name, answer.value)

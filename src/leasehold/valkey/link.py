@@ -55,6 +55,7 @@ class Link(asyncio.Protocol):
         self._on_push = on_push
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
+        self._new_future = self._loop.create_future
         self._transport: asyncio.Transport | None = None
         self._reader = codec.new_reader()
         self._unsent: list[bytes] = []
@@ -89,10 +90,11 @@ class Link(asyncio.Protocol):
         if self._room is not None or self._lost_because is not None:
             return self._request(verb.pack(name, arguments))
         # The same as `_request`, written out: every lock passes here twice.
-        future: asyncio.Future[Reply] = self._loop.create_future()
-        if not self._unsent:
+        unsent = self._unsent
+        if not unsent:
             self._begin_turn()
-        self._unsent.append(verb.pack(name, arguments))
+        unsent.append(verb.pack(name, arguments))
+        future: asyncio.Future[Reply] = self._new_future()
         self._waiting.append(future)
         return future
 
@@ -137,20 +139,22 @@ class Link(asyncio.Protocol):
         """Hand every complete reply to whoever is first in line."""
         self._heard_at = self._loop.time()
         gets, waiting, nothing, push = self._reader.gets, self._waiting, codec.NOTHING, codec.Push
+        next_slot, answered = waiting.popleft, 0
         try:
             self._reader.feed(data)
             while (reply := gets()) is not nothing:
                 if type(reply) is push:
                     self._on_push(reply)
                 elif waiting:
-                    slot = waiting.popleft()
-                    self._answered += 1
+                    slot = next_slot()
+                    answered += 1
                     if not slot.done():
                         slot.set_result(reply)
                 else:
                     raise codec.ProtocolError("a reply that nobody asked for")
         except codec.ProtocolError as error:
             self._break(f"{self._name} does not speak the Redis protocol: {error}", error)
+        self._answered += answered
         turns = self._turns
         while turns and turns[0][0] <= self._answered:
             turns.popleft()

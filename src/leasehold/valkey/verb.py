@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from leasehold.valkey import codec
 from leasehold.valkey.keys import key_of
@@ -35,7 +35,7 @@ class Verb:
         fixed = count + _packed(opening).replace(b"%", b"%%")
         self._head = fixed + b"".join(b"$%%d\r\n%%b%b\r\n" % end for end in self._suffixes)
 
-    def pack(self, name: str, arguments: tuple[Word, ...]) -> bytes:
+    def pack(self, name: str, arguments: tuple[Any, ...]) -> bytes:
         """The command as it goes over the wire: the lock's part, the first argument, the others.
 
         The first is a token or a record, always fresh; the others are mostly the same as last time.
@@ -43,7 +43,7 @@ class Verb:
         head = self._heads.get(name) or self._make_head(name)
         if not arguments:
             return head
-        first = cast("str", arguments[0]).encode()
+        first = arguments[0].encode()
         others = arguments[1:]
         tail = b"" if not others else self._tails.get(others) or self._make_tail(others)
         return b"%b$%d\r\n%b\r\n%b" % (head, len(first), first, tail)
