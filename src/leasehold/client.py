@@ -95,7 +95,9 @@ class LockContext:
         self._has_cancelled = False
 
     async def __aenter__(self) -> Lease:
+        self._engine.concurrency.check()
         lease = await self._acquire()
+        self._has_cancelled = False
         self._task = asyncio.current_task()
         if self._task is not None:
             self._cancelling_before = self._task.cancelling()
@@ -114,6 +116,8 @@ class LockContext:
         try:
             if not lease.is_abandoned:
                 await lease.release()
+            elif was_our_cancel:
+                lease.check()
         except LeaseLost as lost:
             if error is None or was_our_cancel:
                 raise lost from error
@@ -184,9 +188,11 @@ class Client:
 
     async def close(self) -> None:
         """Stop renewing and disconnect. Leases that are still held end with their ttl."""
-        await self._engine.close()
-        await self._concurrency.close()
-        await self._store.close()
+        try:
+            await self._engine.close()
+            await self._concurrency.close()
+        finally:
+            await self._store.close()
 
     def lock(
         self,

@@ -72,6 +72,11 @@ class Agenda(Generic[T]):
             await self._alarm.wait(None if wakes_at == math.inf else wakes_at - now)
         return []
 
+    def drain(self) -> list[T]:
+        """Everything that is still meant, whenever its time would have come."""
+        self._read_inbox()
+        return self._pop_until(math.inf)
+
     def _read_inbox(self) -> None:
         heap, is_live = self._heap, self._is_live
         while self._inbox:

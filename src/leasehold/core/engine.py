@@ -62,6 +62,7 @@ class Engine(Generic[L]):
         self._encoded_holder = bounds.encode_holder(self._holder)
         self._keeper = Keeper(self.store, self.clock, self.random, self.concurrency)
         self._settler = Settler(self.store, self.clock, self.concurrency, patience=self.patience)
+        self._is_closed = False
         self._keeper_runs = False
         self._settler_runs = False
 
@@ -175,12 +176,13 @@ class Engine(Generic[L]):
             await turn.wait()
         try:
             valid_until = await self._renew(lease, ttl)
+            # Before the turn is given back: the keeper may be another thread, and must see the new ttl.
+            lease.ttl = ttl or lease.ttl
+            lease.extend(valid_until)
+            if lease.is_watched:
+                self._keeper.watch(lease)
         finally:
             lease.end_exchange()
-        lease.ttl = ttl or lease.ttl
-        lease.extend(valid_until)
-        if lease.is_watched:
-            self._keeper.watch(lease)
 
     async def _renew(self, lease: LeaseState, ttl: float | None) -> float:
         """Until when the lease can be trusted now."""
@@ -197,6 +199,8 @@ class Engine(Generic[L]):
                 lease.valid_until = valid_until
                 if lease.is_watched:
                     self._keeper.watch(lease)
+                elif lease.lost_signal is not None:
+                    self.watch(lease)  # somebody waits for its end, by the old deadline
             (answer,) = await self.store.renew([renewal])
             if isinstance(answer, Done | Ended):
                 return answer
@@ -215,6 +219,8 @@ class Engine(Generic[L]):
         From the moment it is asked for, the lease does not count as held any more, whatever the answer:
         somebody else may have the lock before we hear of it.
         """
+        if not lease.is_ours:
+            raise LeaseLost(lease.name, "released")
         if lease.is_watched or lease.renewal is not None or lease.is_releasing:
             await self._wait_for_others(lease)
         if lease.is_given_back:
@@ -223,7 +229,7 @@ class Engine(Generic[L]):
         loss = lease.loss()
         if loss is not None and not is_repeated:
             lease.end(loss)
-            if lease.is_ours and loss != "taken":
+            if loss != "taken":
                 # Nothing depends on it any more, so nobody needs to wait for it either.
                 self._adopt(lease.name, lease.token, lease.ttl, look_again=False)
             raise LeaseLost(lease.name, loss)
@@ -236,11 +242,11 @@ class Engine(Generic[L]):
             except StoreUnavailable:
                 if self.clock.now() >= started_at + self.patience:
                     raise
-                await self._insist(
+                answer = await self._insist(
                     lambda: self.store.release(lease.name, lease.token, lease.fence, None), started_at
                 )
                 # Gone when asked again means that the first request, whose reply was lost, has done it.
-                answer = DONE
+                answer = answer if answer is Ended.TAKEN else DONE
         except BaseException as error:
             self.disown(lease.name, lease.token, lease.ttl, was_silent=isinstance(error, StoreUnavailable))
             raise
@@ -255,11 +261,15 @@ class Engine(Generic[L]):
 
     async def _wait_for_others(self, lease: LeaseState) -> None:
         """Wait until nobody else talks to the store about ``lease``, and keep the keeper from starting."""
-        if not lease.is_ours:
-            return
-        if lease.is_releasing:
-            await lease.begin_exchange(self.concurrency.signal()).wait()
-        await self._keeper.forget(lease)
+        try:
+            if lease.is_releasing:
+                await lease.begin_exchange(self.concurrency.signal()).wait()
+            await self._keeper.forget(lease)
+        except BaseException:
+            # Nobody will release it after this, so the settler does.
+            lease.end("released")
+            self.disown(lease.name, lease.token, lease.ttl, was_silent=False)
+            raise
 
     def abandon(self, lease: LeaseState) -> None:
         """Stop renewing ``lease`` without giving it back: it ends with its ttl."""
@@ -274,13 +284,12 @@ class Engine(Generic[L]):
         Relies on the clock alone for the deadline: a keeper that is stuck in a silent store is no help.
         """
         give_up_at = math.inf if timeout is None else self.clock.now() + timeout
+        signal = lease.ensure_lost_signal(self.concurrency.signal())
         while (reason := lease.loss()) is None:
             left = min(lease.valid_until, give_up_at) - self.clock.now()
             if left <= 0 and give_up_at <= lease.valid_until:
                 return None
-            if lease.lost_signal is None:
-                lease.lost_signal = self.concurrency.signal()
-            await lease.lost_signal.wait(max(left, 0))
+            await signal.wait(max(left, 0))
         return reason
 
     def watch(self, lease: LeaseState) -> None:
@@ -298,9 +307,12 @@ class Engine(Generic[L]):
 
     async def close(self) -> None:
         """Stop renewing, after a bounded wait for what is in doubt. Leases still held end with their ttl."""
-        await self._settler.all_clear(self.patience)
-        self._keeper.stop()
-        self._settler.stop()
+        self._is_closed = True
+        try:
+            await self._settler.all_clear(self.patience)
+        finally:
+            self._keeper.stop()
+            self._settler.stop()
 
     def _terms(
         self, ttl: float, holder: Holder | None, max_hold: float | None, floor: int | None
@@ -337,6 +349,8 @@ class Engine(Generic[L]):
         self._adopt(name, token, ttl, look_again=was_silent or not self.store.keeps_order)
 
     def _adopt(self, name: str, token: str, ttl: float, *, look_again: bool) -> None:
+        if self._is_closed:
+            return  # nobody is left to do it; it ends with its ttl
         if not self._settler_runs:
             self._settler_runs = True
             self.concurrency.background(self._settler.run)

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 from leasehold.core.agenda import Agenda
 from leasehold.core.answers import Done, Ended, Renewal
 from leasehold.core.bounds import MIN_TTL
+from leasehold.core.surprises import report_unexpected
 from leasehold.core.validity import trusted_for, ttl_for
+from leasehold.errors import StoreUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from leasehold.core.answers import RenewAnswer
     from leasehold.core.lease import LeaseState
     from leasehold.core.ports import Clock, Concurrency, Random, Store
@@ -62,12 +66,16 @@ class Keeper:
         self._agenda.stop()
 
     async def run(self) -> None:
-        """Work until stopped."""
-        while due := await self._agenda.due():
-            now = self._clock.now()
-            to_renew = [lease for lease in due if self._wants_renewal(lease, now)]
-            for start in range(0, len(to_renew), _BATCH):
-                self._start_renewing(to_renew[start : start + _BATCH])
+        """Work until stopped. Leases that are still watched then are not kept any more, and hear of it."""
+        try:
+            while due := await self._agenda.due():
+                now = self._clock.now()
+                to_renew = [lease for lease in due if self._wants_renewal(lease, now)]
+                for start in range(0, len(to_renew), _BATCH):
+                    self._start_renewing(to_renew[start : start + _BATCH])
+        finally:
+            for lease in self._agenda.drain():
+                lease.end("expired")
 
     def _look_at(self, when: float, lease: LeaseState) -> None:
         lease.look_at = when
@@ -93,13 +101,20 @@ class Keeper:
             wanted = [lease for lease in batch if lease.is_watched]
             sent_at = self._clock.now()
             renewals = [renewal_of(lease, sent_at) for lease in wanted]
-            answers = await self._store.renew(renewals) if wanted else ()
+            answers = await self._ask(renewals) if wanted else ()
             for lease, renewal, answer in zip(wanted, renewals, answers, strict=True):
                 if lease.is_watched:
                     self._note(lease, answer, sent_at + trusted_for(renewal.ttl))
         finally:
             for lease in batch:
                 lease.end_exchange()
+
+    async def _ask(self, renewals: list[Renewal]) -> Sequence[RenewAnswer]:
+        try:
+            return await self._store.renew(renewals)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the keeper
+            report_unexpected(error)
+            return [StoreUnavailable(f"renewing failed: {error}")] * len(renewals)
 
     def _note(self, lease: LeaseState, answer: RenewAnswer, valid_until: float) -> None:
         now = self._clock.now()

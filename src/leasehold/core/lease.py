@@ -119,6 +119,10 @@ class LeaseState:
         if ended is not None:
             ended.set()
 
+    def ensure_lost_signal(self, new: Signal) -> Signal:
+        """The signal that tells of the end; ``new`` if there was none. Atomic, as `begin_exchange` is."""
+        return self.__dict__.setdefault("lost_signal", new)
+
     def extend(self, valid_until: float) -> None:
         """Trust the lease until ``valid_until``, or until its max_hold if that comes first."""
         hold_until = self.hold_until

@@ -66,6 +66,10 @@ class Signal(Protocol):
 class Concurrency(Protocol):
     """How things run side by side."""
 
+    def check(self) -> None:
+        """Refuse a caller that these things cannot run beside."""
+        ...
+
     def signal(self) -> Signal:
         """A new flag."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from leasehold.errors import InvalidRequest
 from leasehold.runtime import clock
 
 if TYPE_CHECKING:
@@ -44,6 +45,15 @@ class Tasks:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def check(self) -> None:
+        """Refuse a second event loop: what keeps leases alive runs in the first."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise InvalidRequest("this client belongs to another event loop; make one for each loop")
 
     def signal(self) -> TaskSignal:
         """A new flag."""
@@ -55,6 +65,11 @@ class Tasks:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run ``work`` as a task; asyncio itself only keeps weak references to tasks."""
+        try:
+            self.check()
+        except InvalidRequest:
+            work.close()
+            raise
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -40,6 +40,9 @@ class ThreadSignal:
 class Threads:
     """Implements `leasehold.core.ports.Concurrency`: long-running loops get a thread each."""
 
+    def check(self) -> None:
+        """Any thread will do."""
+
     def signal(self) -> ThreadSignal:
         """A new flag."""
         return ThreadSignal()

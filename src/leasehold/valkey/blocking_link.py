@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import ssl
-import struct
 from typing import TYPE_CHECKING
 
 from leasehold.errors import StoreUnavailable
@@ -49,9 +47,9 @@ class BlockingLink:
         self.batch: object = None
         try:
             self._socket = _connect(endpoint, timeout)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # a host name that cannot be encoded
             raise faults.no_connection(endpoint, error) from error
-        _set_timeouts(self._socket, timeout)
+        self._socket.settimeout(timeout)
 
     def greet(self, endpoint: Endpoint, client_name: str, *, allow_eviction: bool) -> ServerFacts:
         """Introduce ourselves and learn what the server is."""
@@ -102,7 +100,7 @@ class BlockingLink:
         try:
             self._socket.sendall(b"".join(commands))
             return [self._read_reply() for _ in commands]
-        except (TimeoutError, BlockingIOError, ssl.SSLWantReadError) as error:
+        except TimeoutError as error:
             self.close()
             raise faults.silent(f"no answer from {self._name} within {self._timeout:g} s", error) from error
         except (OSError, EOFError) as error:
@@ -150,12 +148,3 @@ def _connect(endpoint: Endpoint, timeout: float) -> socket.socket:
     except BaseException:
         plain.close()
         raise
-
-
-def _set_timeouts(connected: socket.socket, timeout: float) -> None:
-    """Have the kernel watch the clock: Python's own timeouts cost a poll() before every send and recv."""
-    seconds, rest = divmod(timeout, 1)
-    timeval = struct.pack("@ll", int(seconds), int(rest * 1e6))
-    connected.settimeout(None)
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeval)

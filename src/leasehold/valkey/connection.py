@@ -7,7 +7,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from leasehold.core.backoff import Backoff
-from leasehold.errors import StoreError, StoreUnavailable
+from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
 from leasehold.valkey import codec, faults, handshake
 from leasehold.valkey.link import Link
 
@@ -50,7 +50,7 @@ class Connection:
     async def open_session(self) -> Link:
         """The link, as soon as there is one."""
         if self._is_closed:
-            raise StoreUnavailable("this client is closed")
+            raise StoreRefused("this client is closed")
         if self.session is not None:
             return self.session
         # Not cancelled with the caller: the others who wait need it too.
@@ -61,7 +61,7 @@ class Connection:
             raise faults.silent(f"{within}: {why}", why)
         (task,) = done
         if task.cancelled():
-            raise StoreUnavailable("this client is closed")
+            raise StoreRefused("this client is closed")
         if error := task.exception():
             raise faults.copy_of(error) if isinstance(error, StoreError) else error
         return task.result()
@@ -111,6 +111,7 @@ class Connection:
             try:
                 async with asyncio.timeout(self._options.connect_timeout):
                     self.session = await self._open(await self._locate())
+                    self._last_failure = None
                     return self.session
             except (OSError, StoreUnavailable) as error:  # a TimeoutError is an OSError
                 self._last_failure = error
@@ -139,7 +140,7 @@ class Connection:
             made = loop.create_connection(make, endpoint.host, endpoint.port, ssl=endpoint.tls)
         try:
             transport, link = await made
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # a host name that cannot be encoded
             raise faults.no_connection(endpoint, error) from error
         if not endpoint.path:
             # A peer that vanished without a word is noticed even while nothing is asked.
@@ -152,6 +153,8 @@ class Connection:
             if isinstance(error.__cause__, codec.ProtocolError):
                 raise faults.not_redis(str(endpoint), error.__cause__) from error.__cause__
             raise
+        if link.is_lost:
+            raise StoreUnavailable(f"{endpoint} closed the connection right after the handshake")
         link.began(facts)
         if self.facts is None:
             handshake.warn_about(facts, endpoint)

@@ -45,7 +45,7 @@ def silent(what: str, cause: BaseException | None = None) -> StoreUnavailable:
     return error
 
 
-def no_connection(server: object, error: OSError) -> StoreError:
+def no_connection(server: object, error: Exception) -> StoreError:
     """The error for a connection that could not be made: nothing was asked yet."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return StoreRefused(f"{server} shows a certificate that cannot be trusted: {error}")

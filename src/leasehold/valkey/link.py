@@ -110,6 +110,11 @@ class Link(asyncio.Protocol):
         """The replies to many commands, sent in one piece."""
         return await self._request_many([codec.pack(words) for words in commands])
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection has broken."""
+        return self._lost_because is not None
+
     def close(self, reason: str) -> None:
         """Break the connection now. Whoever still waits learns that the outcome is unknown."""
         self._break(f"{self._name}: {reason}")
@@ -245,6 +250,9 @@ class Link(asyncio.Protocol):
             for slot in islice(self._waiting, last - self._answered):
                 if not slot.done():
                     slot.set_exception(faults.silent(overdue, TimeoutError(overdue)))
+        if self._unsent:
+            # uvloop runs timers first, so we may come between the beginning of a turn and its end.
+            self._timer = self._loop.call_at(self._deadline, self._look_at_the_clock)
 
     def _break(self, why: str, cause: BaseException | None = None) -> None:
         if self._lost_because is not None:

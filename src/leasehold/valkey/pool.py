@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from leasehold.errors import StoreUnavailable
+from leasehold.errors import StoreRefused, StoreUnavailable
 from leasehold.valkey import handshake
 from leasehold.valkey.blocking_link import BlockingLink
 
@@ -43,7 +43,7 @@ class Pool:
     async def open_session(self) -> BlockingLink:
         """A socket for one conversation."""
         if self._is_closed:
-            raise StoreUnavailable("this client is closed")
+            raise StoreRefused("this client is closed")
         if self._places is not None and not self._places.acquire(timeout=self._options.timeout):
             raise StoreUnavailable(f"all {self._options.max_connections} connections are busy")
         try:

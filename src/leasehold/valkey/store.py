@@ -48,7 +48,7 @@ class ValkeyStore:
         """See the port."""
         session = self._wire.session or await self._wire.open_session()
         # A command and not just a connection: over a borrowed client only that shows anything.
-        _raise_if_error(await session.call("PING"))
+        self._raise_if_error(await session.call("PING"))
 
     async def acquire(self, name: str, token: str, ttl: float, floor: int, holder: str) -> Grant | Busy:
         """See the port."""
@@ -73,11 +73,23 @@ class ValkeyStore:
             for renewal in renewals
         ]
         try:
-            session = self._wire.session or await self._wire.open_session()
-            replies = await session.run_many(calls)
+            replies = await self._run_many(calls)
         except StoreError as error:
             return [error] * len(calls)
-        return [await self._renewed(reply, call) for reply, call in zip(replies, calls, strict=True)]
+        return [self._renewed(reply) for reply in replies]
+
+    async def _run_many(self, calls: list[Call]) -> list[Reply]:
+        """The replies to ``calls``; those whose script was forgotten are asked again, in one piece."""
+        session = self._wire.session or await self._wire.open_session()
+        replies = list(await session.run_many(calls))
+        forgotten = [index for index, reply in enumerate(replies) if _is_noscript(reply)]
+        if forgotten:
+            first, *others = [calls[index] for index in forgotten]
+            again = [first._replace(verb=self._renew.in_full), *others]  # the first brings the script along
+            session = self._wire.session or await self._wire.open_session()
+            for index, reply in zip(forgotten, await session.run_many(again), strict=True):
+                replies[index] = reply
+        return replies
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseAnswer:
         """See the port. The receipt is the record as we wrote it.
@@ -139,14 +151,10 @@ class ValkeyStore:
         A server that restarted, failed over or was told SCRIPT FLUSH has forgotten the script: NOSCRIPT
         says that nothing was done, so the whole text is sent, and remembered again.
         """
-        if isinstance(reply, Exception) and str(reply).startswith("NOSCRIPT"):
+        if _is_noscript(reply):
             session = self._wire.session or await self._wire.open_session()
             reply = await session.run(verb.in_full, name, arguments)
-        if isinstance(reply, Exception) and str(reply).startswith("READONLY"):
-            # Not the primary any more. If it becomes one again, its data may be older than our floor,
-            # so nothing may be granted on this session again.
-            self._wire.start_over()
-        _raise_if_error(reply)
+        self._raise_if_error(reply)
         return reply
 
     async def _how_it_ended(self, name: str, fence: int) -> Ended:
@@ -154,19 +162,31 @@ class ValkeyStore:
         try:
             session = self._wire.session or await self._wire.open_session()
             reply = await session.run(self._read_taken, name, ())
-            _raise_if_error(reply)
+            self._raise_if_error(reply)
         except StoreError:
             return Ended.EXPIRED  # that it is gone is certain; only the reason is not
         return Ended.TAKEN if reply is not None and int(reply) > fence else Ended.EXPIRED
 
-    async def _renewed(self, reply: Reply, call: Call) -> RenewAnswer:
+    def _renewed(self, reply: Reply) -> RenewAnswer:
         try:
-            answer = await self._checked(reply, self._renew, call.name, call.arguments)
+            self._raise_if_error(reply)
         except StoreError as error:
             return error
-        if answer == 1:
+        if reply == 1:
             return DONE
-        return Ended.TAKEN if answer < 0 else Ended.EXPIRED
+        return Ended.TAKEN if reply < 0 else Ended.EXPIRED
+
+    def _raise_if_error(self, reply: Reply) -> None:
+        """Raise an error reply as the exception it stands for."""
+        if not isinstance(reply, Exception):
+            return
+        if isinstance(reply, StoreError):
+            raise reply
+        if str(reply).startswith("READONLY"):
+            # Not the primary any more. If it becomes one again, its data may be older than our floor,
+            # so nothing may be granted on this session again.
+            self._wire.start_over()
+        raise faults.from_reply(str(reply), reply)
 
 
 def _grant_arguments(
@@ -176,14 +196,11 @@ def _grant_arguments(
     own_floor = session.floor
     # "@" tells the script to read the server's clock itself.
     least = f"@{floor}" if own_floor is None else max(floor, own_floor)
-    return (f"1x{token}{session.now_ms()} {holder}", ceil(ttl * 1000), least)
+    return (f"1x{token}{session.now_ms()} {holder}", _ms(ttl), least)
 
 
-def _raise_if_error(reply: Reply) -> None:
-    if isinstance(reply, StoreError):
-        raise reply
-    if isinstance(reply, Exception):
-        raise faults.from_reply(str(reply), reply)
+def _is_noscript(reply: Reply) -> bool:
+    return isinstance(reply, Exception) and str(reply).startswith("NOSCRIPT")
 
 
 def _ms(seconds: float) -> int:

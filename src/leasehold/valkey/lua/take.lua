@@ -8,11 +8,13 @@ local record, ttl_ms, floor, expect_fence = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- Uses: clock, fence, record
 local held_by, held = read_record(lock)
-local held_fence = held_by and redis.call('GET', fence) or '0'
+local held_fence = held_by and redis.call('GET', fence)
 local left_ms = redis.call('PTTL', lock)
-if held_by == string.sub(record, 3, 34) then return {tonumber(held_fence), left_ms, ''} end
-if expect_fence ~= '' and expect_fence ~= held_fence then
-  return {0, tonumber(held_fence), held or ''}
+if held_by == string.sub(record, 3, 34) then
+  return {held_fence and tonumber(held_fence) or next_fence(fence, floor), left_ms, ''}
+end
+if expect_fence ~= '' and expect_fence ~= (held_fence or '0') then
+  return {0, tonumber(held_fence or 0), held or ''}
 end
 local count = next_fence(fence, floor)
 redis.call('SET', lock, record, 'PX', ttl_ms)
