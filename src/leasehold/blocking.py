@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from leasehold.core import bounds
 from leasehold.core.backoff import Backoff
@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from leasehold.core.answers import LockInfo, Mode
+    from leasehold.core.answers import LockInfo, Mode, OnLoss
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.diagnosis import Finding
     from leasehold.valkey.wire import Wire
-
-OnLoss = Literal["cancel", "signal"]
 
 
 class Lease(LeaseState):

@@ -630,12 +630,12 @@ async def test_a_client_closed_twice_or_used_after_closing_says_so(valkey: Serve
     await locks.acquire("deal", ttl=1)
     await locks.close()
     await locks.close()
-    with pytest.raises(StoreUnavailable, match="closed"):
+    with pytest.raises(StoreRefused, match="closed"):
         await locks.acquire("deal", wait=0)
     threads = blocking.connect(valkey.url, timeout=0.3)
     threads.acquire("other", ttl=1)
     threads.close()
     threads.close()
-    with pytest.raises(StoreUnavailable, match="closed"):
+    with pytest.raises(StoreRefused, match="closed"):
         threads.acquire("other", wait=0)
     await eventually_async(lambda: clients_named(valkey, f"leasehold-{os.getpid()}") == 0)

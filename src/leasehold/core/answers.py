@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from leasehold.errors import Holder, StoreError
 
 Mode = Literal["exclusive", "shared"]
+OnLoss = Literal["cancel", "signal"]
 
 
 Grant = tuple[int, float, str | None]

@@ -221,7 +221,7 @@ class Engine(Generic[L]):
         """
         if not lease.is_ours:
             raise LeaseLost(lease.name, "released")
-        if lease.is_watched or lease.renewal is not None or lease.is_releasing:
+        if lease.is_watched or lease.exchange is not None or lease.is_releasing:
             await self._wait_for_others(lease)
         if lease.is_given_back:
             return
@@ -252,7 +252,7 @@ class Engine(Generic[L]):
             raise
         finally:
             lease.is_releasing = False
-            if lease.renewal is not None:  # somebody else wants to release it too, and waits for us
+            if lease.exchange is not None:  # somebody else wants to release it too, and waits for us
                 lease.end_exchange()
         if isinstance(answer, Ended) and not is_repeated:
             lease.ended = answer.value

@@ -57,7 +57,7 @@ class Keeper:
     async def forget(self, lease: LeaseState) -> None:
         """Neither renew ``lease`` nor call it lost any more. On return no renewal is under way."""
         lease.is_watched = False
-        renewal = lease.renewal
+        renewal = lease.exchange
         if renewal is not None:
             await renewal.wait()
 
@@ -89,7 +89,7 @@ class Keeper:
         # Also while a renewal is under way: a store that answers nothing must not keep the holder from
         # hearing that its lease has run out.
         self._look_at(lease.valid_until, lease)
-        return lease.renews and lease.renewal is None and lease.valid_until != lease.hold_until
+        return lease.renews and lease.exchange is None and lease.valid_until != lease.hold_until
 
     def _start_renewing(self, due: list[LeaseState]) -> None:
         # The turn is taken now and not when the task starts: a release in between must wait for us.

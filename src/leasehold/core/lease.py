@@ -31,7 +31,7 @@ class LeaseState:
     is_given_back: bool = False
     look_at: float = 0.0
     failures: int = 0
-    renewal: Signal | None = None
+    exchange: Signal | None = None
     lost_signal: Signal | None = None
 
     def __init__(
@@ -111,11 +111,11 @@ class LeaseState:
         Two renewals at once, over two sockets, could be applied in either order. One atomic step, because
         the keeper of the blocking client is another thread.
         """
-        return self.__dict__.setdefault("renewal", mine)
+        return self.__dict__.setdefault("exchange", mine)
 
     def end_exchange(self) -> None:
         """Give the turn back and wake whoever waits for it."""
-        ended = self.__dict__.pop("renewal", None)
+        ended = self.__dict__.pop("exchange", None)
         if ended is not None:
             ended.set()
 

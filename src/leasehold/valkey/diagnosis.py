@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from leasehold.errors import LockBusy, StoreError
 from leasehold.valkey import faults
+from leasehold.valkey.handshake import parse_info
 
 if TYPE_CHECKING:
     from leasehold.core.engine import Engine
@@ -37,7 +38,7 @@ async def diagnose(wire: Wire, engine: Engine[Any]) -> list[Finding]:
     Raises `StoreError` only if the server cannot be asked at all.
     """
     reply = await _ask(wire, "INFO")
-    info = _parse_info(reply)
+    info = parse_info(reply)
     return [
         _server(info, reply),
         _role(info),
@@ -190,12 +191,3 @@ async def _ask(wire: Wire, *words: Word) -> Reply:
     if isinstance(reply, StoreError):
         raise faults.copy_of(reply)
     return reply
-
-
-def _parse_info(reply: Reply) -> dict[str, str]:
-    if isinstance(reply, dict):  # redis-py has read it already
-        return {str(key): str(value) for key, value in cast("dict[Any, Any]", reply).items()}
-    if not isinstance(reply, bytes):
-        return {}
-    lines = reply.decode(errors="replace").splitlines()
-    return dict(line.split(":", 1) for line in lines if ":" in line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from leasehold.errors import StoreError, StoreRefused
 from leasehold.valkey import faults, scripts
@@ -25,7 +25,6 @@ class ServerFacts:
 
     kind: str
     version: str
-    role: str
     time_us: int
     maxmemory: int | None
     eviction: str | None
@@ -75,13 +74,12 @@ def read_answers(replies: Sequence[Reply], *, allow_eviction: bool) -> ServerFac
                 ) from reply
             raise faults.from_reply(str(reply), reply)
     about: dict[bytes, bytes] = hello  # a map, since HELLO 3 has switched to RESP3
-    memory_facts, persistence_facts = _parse_info(memory), _parse_info(persistence)
+    memory_facts, persistence_facts = parse_info(memory), parse_info(persistence)
     maxmemory = memory_facts.get("maxmemory")
     aof = persistence_facts.get("aof_enabled")
     facts = ServerFacts(
         kind=_text(about.get(b"server", b"redis")),
         version=_text(about.get(b"version", b"?")),
-        role=_text(about.get(b"role", b"?")),
         time_us=int(time[0]) * 1_000_000 + int(time[1]),
         maxmemory=int(maxmemory) if maxmemory is not None else None,
         eviction=memory_facts.get("maxmemory_policy"),
@@ -112,9 +110,12 @@ def _warn(message: str) -> None:
     _log.warning(message)
 
 
-def _parse_info(reply: Any) -> dict[str, str]:
+def parse_info(reply: Any) -> dict[str, str]:
+    """What INFO says, by name; nothing where the server does not say anything."""
+    if isinstance(reply, dict):  # redis-py reads it by itself
+        return {str(key): str(value) for key, value in cast("dict[Any, Any]", reply).items()}
     if not isinstance(reply, bytes | str):
-        return {}  # managed servers may deny INFO; then we know nothing, which `warn_about` says
+        return {}  # managed servers may deny INFO; then we know nothing, and `warn_about` says so
     lines = _text(reply).splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
