@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from leasehold import blocking, client
 from leasehold.errors import Holder, InvalidRequest
+from leasehold.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
     import redis
@@ -54,6 +55,7 @@ def from_client(
     if isinstance(existing, redis.asyncio.Redis):
         return client.Client(
             borrowed.AsyncBorrowed(existing),
+            tasks=Tasks(),
             holder=holder,
             namespace=namespace,
             timeout=timeout,

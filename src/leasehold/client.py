@@ -151,9 +151,16 @@ class Client:
     """
 
     def __init__(
-        self, wire: Wire, *, holder: Holder | None, namespace: str, timeout: float, retry_interval: float
+        self,
+        wire: Wire,
+        *,
+        tasks: Tasks,
+        holder: Holder | None,
+        namespace: str,
+        timeout: float,
+        retry_interval: float,
     ) -> None:
-        self._concurrency = Tasks()
+        self._concurrency = tasks
         bounds.check_duration(timeout, "timeout")
         bounds.check_duration(retry_interval, "retry_interval")
         self._random = SystemRandom()
@@ -172,6 +179,7 @@ class Client:
         tell_after_fork(self)
 
     async def __aenter__(self) -> Self:
+        self._concurrency.check()
         try:
             await self._engine.open()
         except BaseException:
@@ -299,7 +307,7 @@ class Client:
 
     def after_fork(self) -> None:
         """In a child process: own nothing of what the parent holds."""
-        self._concurrency = Tasks()
+        self._concurrency.after_fork()
         self._random.after_fork()
         self._store.after_fork()
         self._engine.after_fork(self._concurrency)
@@ -335,5 +343,8 @@ def connect(
         allow_eviction=allow_eviction,
         max_connections=max_connections,
     )
-    wire = Connection(options, clock=clock.now, fraction=SystemRandom().fraction)
-    return Client(wire, holder=holder, namespace=namespace, timeout=timeout, retry_interval=retry_interval)
+    tasks = Tasks()
+    wire = Connection(options, clock=clock.now, fraction=SystemRandom().fraction, check_loop=tasks.check)
+    return Client(
+        wire, tasks=tasks, holder=holder, namespace=namespace, timeout=timeout, retry_interval=retry_interval
+    )

@@ -552,3 +552,21 @@ async def test_a_host_name_that_cannot_be_one_is_a_failure_of_the_store(host: st
     with pytest.raises((StoreUnavailable, StoreRefused)), blocking.connect(url, timeout=0.5):
         pass
     assert time.monotonic() - started_at < 3
+
+
+def test_a_client_that_only_acquired_is_refused_in_another_loop_as_well(valkey: Server) -> None:
+    locks = leasehold.connect(valkey.url)
+
+    async def elsewhere() -> None:
+        for ask in (locks.acquire("other", ttl=20), locks.inspect("other"), locks.lock("other").__aenter__()):
+            with pytest.raises(InvalidRequest, match="another event loop"):
+                await ask
+
+    async def here() -> None:
+        await (await locks.acquire("deal", ttl=20)).release()
+        await asyncio.to_thread(asyncio.run, elsewhere())
+        async with locks.lock("deal", ttl=20):
+            assert not (await locks.inspect("other")).is_held
+        await locks.close()
+
+    asyncio.run(here())

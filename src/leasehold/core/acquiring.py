@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from leasehold.core.answers import Busy
 from leasehold.core.validity import trusted_for
-from leasehold.errors import AcquireTimeout, LockBusy, StoreRefused, StoreUnavailable
+from leasehold.errors import AcquireTimeout, InvalidRequest, LockBusy, StoreRefused, StoreUnavailable
 
 if TYPE_CHECKING:
     from leasehold.core.answers import Grant
@@ -104,7 +104,7 @@ async def persevere(
             except StoreUnavailable as error:
                 answer = error
     except BaseException as error:
-        is_plain_no = isinstance(error, StoreRefused) and not was_silent
+        is_plain_no = isinstance(error, StoreRefused | InvalidRequest) and not was_silent
         if is_in_doubt and not is_plain_no:
             asker.disown(name, token, ttl, was_silent=was_silent)
         raise

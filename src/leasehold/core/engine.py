@@ -12,7 +12,7 @@ from leasehold.core.keeping import Keeper, renewal_of
 from leasehold.core.lease import LeaseState
 from leasehold.core.settling import Orphan, Settler
 from leasehold.core.validity import trusted_for, ttl_for
-from leasehold.errors import LeaseLost, LockBusy, StoreRefused, StoreUnavailable
+from leasehold.errors import InvalidRequest, LeaseLost, LockBusy, StoreRefused, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -153,7 +153,7 @@ class Engine(Generic[L]):
             answer = await self._insist(ask, self.clock.now())
         except BaseException as error:
             was_silent = tries > 1 or isinstance(error, StoreUnavailable)
-            if was_silent or not isinstance(error, StoreRefused):
+            if was_silent or not isinstance(error, StoreRefused | InvalidRequest):
                 self.disown(name, token, asked_ttl, was_silent=was_silent)
             raise
         if isinstance(answer, Refusal):

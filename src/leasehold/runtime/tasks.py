@@ -74,6 +74,11 @@ class Tasks:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def after_fork(self) -> None:
+        """In a child process: the parent's tasks and its loop are not here."""
+        self._tasks = set()
+        self._loop = None
+
     async def close(self) -> None:
         """Cancel what still runs and wait for its end."""
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]

@@ -99,7 +99,9 @@ class BlockingLink:
         """
         try:
             self._socket.sendall(b"".join(commands))
-            return [self._read_reply() for _ in commands]
+            replies = [self._read_reply() for _ in commands]
+            if self._reader.gets() is not codec.NOTHING:
+                raise ConnectionError("a reply that nobody asked for")
         except TimeoutError as error:
             self.close()
             raise faults.silent(f"no answer from {self._name} within {self._timeout:g} s", error) from error
@@ -112,6 +114,7 @@ class BlockingLink:
         except BaseException:
             self.close()
             raise
+        return replies
 
     def close(self) -> None:
         """Close the socket. Nothing is said on it, so a forked child may do this too."""

@@ -35,6 +35,7 @@ class Connection:
         *,
         clock: Callable[[], float],
         fraction: Callable[[], float],
+        check_loop: Callable[[], None],
         on_push: Callable[[Reply], None] = lambda _push: None,
     ) -> None:
         self.session: Link | None = None
@@ -42,6 +43,7 @@ class Connection:
         self._options = options
         self._clock = clock
         self._fraction = fraction
+        self._check_loop = check_loop
         self._on_push = on_push
         self._connecting: asyncio.Task[Link] | None = None
         self._last_failure: BaseException | None = None
@@ -51,6 +53,7 @@ class Connection:
         """The link, as soon as there is one."""
         if self._is_closed:
             raise StoreRefused("this client is closed")
+        self._check_loop()
         if self.session is not None:
             return self.session
         # Not cancelled with the caller: the others who wait need it too.

@@ -13,6 +13,7 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from leasehold.errors import InvalidRequest
 from leasehold.valkey import codec, faults
 
 if TYPE_CHECKING:
@@ -202,6 +203,8 @@ class Link(asyncio.Protocol):
 
     def _begin_turn(self) -> None:
         """What is asked in one turn of the loop is written together and has one deadline."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise InvalidRequest("this client belongs to another event loop; make one for each loop")
         self._loop.call_soon(self._flush)
         self._deadline = self._loop.time() + self._timeout
         if self._timer is None:
