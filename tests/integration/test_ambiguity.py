@@ -7,7 +7,6 @@ it counts the grants.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import signal
 import time
@@ -20,6 +19,7 @@ import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from tests.support.threads import InThread
 from tests.support.waiting import eventually_async
 
 import leasehold
@@ -38,24 +38,6 @@ OWN = ["async", "blocking"]
 KINDS = [*OWN, "async redis-py", "blocking redis-py"]
 ASYNC = ["async", "async redis-py"]
 LOCK, FENCE = "lock:{deal}", "lock:{deal}:fence"
-
-
-class InThread:
-    """A blocking client or lease whose verbs are awaited, so that one test serves both kinds."""
-
-    def __init__(self, blocking_thing: Any) -> None:
-        self._thing = blocking_thing
-
-    def __getattr__(self, name: str) -> Any:
-        verb = getattr(self._thing, name)
-        if not inspect.ismethod(verb) or name in {"check", "remaining", "abandon"}:
-            return verb
-
-        async def call(*args: Any, **options: Any) -> Any:
-            answer = await asyncio.to_thread(verb, *args, **options)
-            return InThread(answer) if isinstance(answer, blocking.Lease) else answer
-
-        return call
 
 
 @asynccontextmanager

@@ -7,7 +7,6 @@ server's time once. They are the negative control: where they repeat and the fen
 from __future__ import annotations
 
 import asyncio
-import inspect
 import itertools
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import pytest
 import redis
 import redis.asyncio
 from tests.support.servers import REQUIRED
+from tests.support.threads import InThread
 
 import leasehold
 from leasehold import StoreError, blocking
@@ -30,24 +30,6 @@ if TYPE_CHECKING:
 
 KINDS = ["async", "blocking", "async redis-py", "blocking redis-py"]
 LOCK, FENCE = "lock:{deal}", "lock:{deal}:fence"
-
-
-class InThread:
-    """A blocking client or lease whose verbs are awaited, so that one test serves both kinds."""
-
-    def __init__(self, blocking_thing: Any) -> None:
-        self._thing = blocking_thing
-
-    def __getattr__(self, name: str) -> Any:
-        verb = getattr(self._thing, name)
-        if not inspect.ismethod(verb) or name in {"check", "remaining", "abandon"}:
-            return verb
-
-        async def call(*args: Any, **options: Any) -> Any:
-            answer = await asyncio.to_thread(verb, *args, **options)
-            return InThread(answer) if isinstance(answer, blocking.Lease) else answer
-
-        return call
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import itertools
 import socket
 import threading
@@ -16,6 +15,7 @@ import pytest
 import redis
 import redis.asyncio
 from tests.support.servers import REQUIRED
+from tests.support.threads import InThread
 from tests.support.waiting import eventually_async
 
 import leasehold
@@ -41,24 +41,6 @@ KINDS = ["async", "blocking"]
 LOCK = "lock:{deal}"
 TIMEOUT = 0.3
 IN_TIME = TIMEOUT + 0.6  # two busy cores
-
-
-class InThread:
-    """A blocking client or lease whose verbs are awaited, so that one test serves both kinds."""
-
-    def __init__(self, blocking_thing: Any) -> None:
-        self._thing = blocking_thing
-
-    def __getattr__(self, name: str) -> Any:
-        verb = getattr(self._thing, name)
-        if not inspect.ismethod(verb) or name in {"check", "remaining", "abandon"}:
-            return verb
-
-        async def call(*args: Any, **options: Any) -> Any:
-            answer = await asyncio.to_thread(verb, *args, **options)
-            return InThread(answer) if isinstance(answer, blocking.Lease) else answer
-
-        return call
 
 
 @asynccontextmanager
