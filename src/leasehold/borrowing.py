@@ -47,10 +47,10 @@ def from_client(
     redis-py uses a connection for each command under way.
     """
     # Imported here: redis-py takes half a second, and who does not use it should not wait for it.
-    import redis  # noqa: PLC0415
-    import redis.asyncio  # noqa: PLC0415
+    import redis  # noqa: PLC0415 - see above
+    import redis.asyncio  # noqa: PLC0415 - see above
 
-    from leasehold.valkey import borrowed  # noqa: PLC0415
+    from leasehold.valkey import borrowed  # noqa: PLC0415 - see above
 
     if isinstance(existing, redis.asyncio.Redis):
         return client.Client(

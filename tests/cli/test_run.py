@@ -45,7 +45,7 @@ tick child & echo $! >running; tick parent
 
 def is_alive(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
+        with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123 - read in one go, often
             return stat.read().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False

@@ -134,7 +134,7 @@ async def test_after_thousands_of_cancelled_calls_replies_match_requests_and_no_
         await traffic.run(calls)
         await traffic.check()
         await eventually_async(lambda: not left_over(valkey), 5, message="no key is left over")
-        print(f"{calls} calls in {time.monotonic() - started_at:.1f} s:", traffic.outcomes)  # noqa: T201
+        print(f"{calls} calls in {time.monotonic() - started_at:.1f} s:", traffic.outcomes)
         # Both must be common, or the moments were not random.
         assert traffic.share("cancelled") > 0.2
         assert traffic.share("done") > 0.1
@@ -174,7 +174,7 @@ async def test_the_same_holds_while_the_connection_is_cut_again_and_again(
         await asyncio.wait({cutting})
         await traffic.check()
         await eventually_async(lambda: not left_over(valkey), 8, message="no key is left over")
-        print(f"{calls} calls, {cuts} cuts:", traffic.outcomes)  # noqa: T201
+        print(f"{calls} calls, {cuts} cuts:", traffic.outcomes)
 
 
 async def test_a_cancelled_wait_for_a_busy_lock_leaves_no_trace(valkey: Server) -> None:

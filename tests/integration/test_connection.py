@@ -228,7 +228,7 @@ async def test_a_server_that_does_not_read_costs_bounded_memory_and_no_caller_ha
         assert most > 500_000, "the server was not slow enough to show anything"
         started_at = time.monotonic()
         ends = await asyncio.gather(*calls, return_exceptions=True)
-        print(f"{len(calls)} callers: {most} bytes unsent, told in {time.monotonic() - started_at:.1f} s")  # noqa: T201
+        print(f"{len(calls)} callers: {most} bytes unsent, told in {time.monotonic() - started_at:.1f} s")
         assert time.monotonic() - started_at < 5
         assert {type(end) for end in ends} == {StoreUnavailable}
         server.resume()  # and it has a lot to read now

@@ -217,7 +217,7 @@ def test_processes_whose_holders_are_killed_at_random_never_hold_at_once_and_los
     assert scene.counted() <= scene.counter() <= scene.counted() + len(scene.died_at)
     assert scene.counter() > 50
     assert len({hold.pid for hold in holds}) > 4
-    print(f"{len(holds)} holds, {scene.counter()} increments, {len(scene.died_at)} deaths")  # noqa: T201
+    print(f"{len(holds)} holds, {scene.counter()} increments, {len(scene.died_at)} deaths")
 
 
 @pytest.mark.timeout(180)

@@ -116,7 +116,7 @@ async def test_no_renewal_follows_a_release(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         lease = await locks.acquire("deal", ttl=0.3, renew=True)
         loop = asyncio.get_running_loop()
-        released = lambda: asyncio.run_coroutine_threadsafe(lease.release(), loop).result()  # noqa: E731
+        released = lambda: asyncio.run_coroutine_threadsafe(lease.release(), loop).result()  # noqa: E731 - a name for the call under test
         assert not await asyncio.to_thread(renewals_since, released)
 
 
@@ -349,7 +349,7 @@ async def test_a_body_is_cancelled_when_its_lease_is_lost(valkey: Server) -> Non
                         raise
             assert ended_by
             assert (lost.value.name, lost.value.reason) == ("deal", reason)
-            assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+            assert asyncio.current_task().cancelling() == 0
         taken.check()
         await taken.release()
 
@@ -369,7 +369,7 @@ async def test_an_exception_of_the_bodys_own_is_never_hidden(valkey: Server) -> 
                 finally:
                     raise ZeroDivisionError
         assert "lost (expired)" in own.value.__notes__[0]
-        assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+        assert asyncio.current_task().cancelling() == 0
     with blocking.connect(valkey.url) as locks:
         with pytest.raises(ZeroDivisionError) as own, locks.lock("deal", ttl=0.3):
             valkey.call("DEL", LOCK)
@@ -471,7 +471,7 @@ async def test_timeouts_around_and_inside_work_as_everywhere(valkey: Server) -> 
                 group.create_task(asyncio.sleep(5))
                 valkey.call("DEL", LOCK)
                 await asyncio.sleep(5)
-        assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+        assert asyncio.current_task().cancelling() == 0
 
 
 @pytest.mark.parametrize("lost", [["outer"], ["inner"], ["outer", "inner"]])
@@ -486,7 +486,7 @@ async def test_nested_locks_tell_which_one_was_lost_and_give_the_other_back(
                 await asyncio.sleep(5)
         assert told.value.name in lost
         assert not valkey.call("EXISTS", "lock:{outer}", "lock:{inner}")
-        assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+        assert asyncio.current_task().cancelling() == 0
         await asyncio.sleep(0)  # nothing is left to be cancelled by
 
 
@@ -504,7 +504,7 @@ async def test_a_body_that_swallows_the_cancel_is_cancelled_once_and_told_at_its
                         cancelled += 1
                 assert lease.is_lost
         assert cancelled == 1
-        assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+        assert asyncio.current_task().cancelling() == 0
 
 
 async def test_a_body_that_only_wants_a_signal_runs_on_and_is_told_at_its_end(valkey: Server) -> None:
@@ -564,7 +564,7 @@ async def test_thousands_of_leases_are_kept_alive_by_one_task(valkey: Server, co
             await asyncio.sleep(0.05)
         assert [lease.name for lease in leases if lease.is_lost] == []
         renewals = valkey.info("commandstats")["cmdstat_evalsha"]["calls"]
-        print(  # noqa: T201
+        print(
             f"{leases_wanted} leases acquired in {acquired_after:.1f} s, kept for {2 * ttl} s by {renewals} "
             f"renewals; at most {most_tasks} tasks, at least {least_left:.2f} s left"
         )

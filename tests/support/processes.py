@@ -42,7 +42,7 @@ class Parent:
 
     def tell(self, **fields: Any) -> None:
         """Send one JSON line to the test, which gets it from `child.read()`."""
-        print(json.dumps(fields), flush=True)  # noqa: T201
+        print(json.dumps(fields), flush=True)
 
     def hear(self) -> Any:
         """Wait for what the test says with `child.tell(...)`; None when the test closed the line."""
@@ -71,7 +71,7 @@ class Child:
             source = f"from __future__ import annotations\n{_PREAMBLE}\n{source}\n{call}\n"
         else:
             source = f"{_PREAMBLE}\n{textwrap.dedent(code)}"
-        errors = tempfile.TemporaryFile()  # noqa: SIM115
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
         process = launch(
             [sys.executable, "-c", source, json.dumps(args)],
             stdin=subprocess.PIPE,
@@ -150,7 +150,7 @@ class Child:
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout, self._errors):
             with suppress(BrokenPipeError):  # something told to the child after its death
-                pipe.close()  # pyright: ignore[reportOptionalMemberAccess]
+                pipe.close()
         _alive.discard(self)
 
     def __enter__(self) -> Self:

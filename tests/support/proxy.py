@@ -85,7 +85,7 @@ class FaultProxy:
         """Reset (RST) all connections now, both sides. What was held back is lost."""
         self._thread.run(self._cut_all())
 
-    def refuse(self, on: bool = True, *, accept_first: bool = False) -> None:  # noqa: FBT002
+    def refuse(self, on: bool = True, *, accept_first: bool = False) -> None:  # noqa: FBT002 - reads as a switch
         """Refuse new connections (old ones live on): as a closed port, or `accept_first` and then reset."""
         self._thread.run(self._refuse(on, accept_first))
 
@@ -104,7 +104,7 @@ class FaultProxy:
         """Forget cuts that have not happened yet."""
         self._thread.call(self.traps.clear)
 
-    def drop_pushes(self, on: bool = True) -> None:  # noqa: FBT002
+    def drop_pushes(self, on: bool = True) -> None:  # noqa: FBT002 - reads as a switch
         """Swallow RESP3 push frames, which include SUBSCRIBE's confirmations; pass everything else."""
         self._thread.call(setattr, self, "is_dropping_pushes", on)
 

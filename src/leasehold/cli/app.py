@@ -34,7 +34,7 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def leasehold(context: typer.Context, *, version: options.Version = False) -> None:  # noqa: ARG001
+def leasehold(context: typer.Context, *, version: options.Version = False) -> None:  # noqa: ARG001 - typer calls back when they are given
     """Locks with leases on Valkey or Redis."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -85,7 +85,7 @@ def run(
     data_dir: options.DataDir = None,
     namespace: options.Namespace = "lock",
     timeout: options.Timeout = 2,
-    json: options.Json = False,  # noqa: ARG001 - its errors are reported by `entry`, its stdout is the command's
+    json: options.Json = False,  # noqa: ARG001 - typer calls back when they are given - its errors are reported by `entry`, its stdout is the command's
 ) -> int:
     """Hold a lock while a command runs: leasehold run NAME -- COMMAND…
 

@@ -94,7 +94,7 @@ class Command:
             with suppress(TimeoutError):
                 async with asyncio.timeout(grace):
                     # Nobody tells when a grandchild ends.
-                    while self._process.returncode is None or not self._kin.is_gone():  # noqa: ASYNC110
+                    while self._process.returncode is None or not self._kin.is_gone():  # noqa: ASYNC110 - the kernel tells nobody when a grandchild ends
                         await asyncio.sleep(_LOOK_EVERY)
             self._kin.send(signal.SIGKILL)
         except PermissionError:

@@ -110,7 +110,7 @@ def encode_holder(holder: Holder) -> str:
                 raise InvalidRequest(
                     f"a holder must be flat: text, numbers, booleans or None, not {key!r}: {type(value).__name__}"
                 )
-    elif not isinstance(holder, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    elif not isinstance(holder, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
         raise InvalidRequest(f"a holder must be text or a flat object, not {type(holder).__name__}")
     try:
         encoded = json.dumps(holder, ensure_ascii=True, allow_nan=False, separators=(",", ":"))

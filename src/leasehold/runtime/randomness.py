@@ -18,7 +18,7 @@ class SystemRandom:
 
     def __init__(self) -> None:
         # Jitter need not be secret, but two clients that start together must not pause in step.
-        self._jitter = random.Random()  # noqa: S311
+        self._jitter = random.Random()  # noqa: S311 - not for secrets
         self._tokens: list[str] = []
         self.fraction = self._jitter.random
 

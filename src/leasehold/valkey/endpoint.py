@@ -37,7 +37,7 @@ def parse(url: str, *, tls: ssl.SSLContext | None = None) -> Endpoint:
 
     No message repeats any part of the URL but its scheme: an unescaped password may turn up anywhere.
     """
-    if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
         raise InvalidRequest(f"a store URL must be text, not {type(url).__name__}")
     scheme = url.partition(":")[0]
     if scheme in _LATER:

@@ -30,7 +30,7 @@ def unescape(tag: str) -> str:
 
 def check_namespace(namespace: str) -> str:
     """``namespace`` itself if keys can begin with it."""
-    if not (isinstance(namespace, str) and _NAMESPACE.fullmatch(namespace)):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not (isinstance(namespace, str) and _NAMESPACE.fullmatch(namespace)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
         raise InvalidRequest(f"a namespace is 1 to 64 letters, digits and any of _ . : -, not {namespace!r}")
     return namespace
 

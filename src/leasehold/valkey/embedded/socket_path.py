@@ -46,7 +46,7 @@ def _runtime_dir(name: str) -> Path:
         except OSError:
             pass  # left over from a login that has ended, or somebody else's: after su it is
     # Not the temporary directory: that may be a long path again, as on macOS. Made private below.
-    return _make_private(Path(f"/tmp/leasehold-{os.geteuid()}"))  # noqa: S108
+    return _make_private(Path(f"/tmp/leasehold-{os.geteuid()}"))  # noqa: S108 - made private and checked to be ours
 
 
 def _make_private(directory: Path) -> Path:
