@@ -2,8 +2,8 @@
 
 from leasehold import blocking
 from leasehold.borrowing import from_client
-from leasehold.client import Client, Lease, connect
-from leasehold.core.answers import LockInfo
+from leasehold.client import Client, Lease, Leases, connect
+from leasehold.core.answers import Hold, LockInfo
 from leasehold.errors import (
     AcquireTimeout,
     InProgress,
@@ -21,11 +21,13 @@ from leasehold.errors import (
 __all__ = [
     "AcquireTimeout",
     "Client",
+    "Hold",
     "InProgress",
     "InvalidRequest",
     "Lease",
     "LeaseLost",
     "LeaseholdError",
+    "Leases",
     "LockBusy",
     "LockInfo",
     "RateLimited",

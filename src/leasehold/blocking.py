@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from leasehold.core import bounds
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
 from leasehold.core.running import run
+from leasehold.core.together import LeasesState, acquire_all
+from leasehold.core.waiting import alive_for
 from leasehold.errors import LeaseLost, LockBusy, StoreError
 from leasehold.runtime import clock
 from leasehold.runtime.forking import tell_after_fork
@@ -23,7 +25,7 @@ from leasehold.valkey.store import ValkeyStore
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.diagnosis import Finding
     from leasehold.valkey.wire import Wire
+
+
+H = TypeVar("H", "Lease", "Leases")
 
 
 class Lease(LeaseState):
@@ -81,29 +86,45 @@ class Lease(LeaseState):
         return run(self._engine.lost(self, timeout))
 
 
-class LockContext:
-    """What ``with locks.lock(...)`` runs in: a lease that is renewed while inside.
+class Leases(LeasesState[Lease]):
+    """The leases that `Client.lock_all` holds together, by name; as `leasehold.client.Leases`."""
+
+    def renew(self, ttl: float | None = None) -> None:
+        """Extend each of them to ``ttl`` seconds from now; `LeaseLost` for the first that has ended."""
+        run(self.renew_all(ttl))
+
+    def release(self) -> None:
+        """Give all of them back, and then raise what went wrong with the first that could not be."""
+        run(self.release_all())
+
+    def lost(self, timeout: float | None = None) -> LossReason | None:
+        """Wait until any of them has ended, and say why; None if ``timeout`` seconds passed first."""
+        return run(self.wait_until_lost(timeout))
+
+
+class LockContext(Generic[H]):
+    """What ``with locks.lock(...)`` runs in: a lease (or several) that is renewed while inside.
 
     If the lease is lost, ``lease.is_lost`` says so at once, ``lease.check()`` raises, and `LeaseLost`
     comes out at the end. An exception of the body's own is never hidden.
     """
 
-    def __init__(self, acquire: Callable[[], Lease]) -> None:
+    def __init__(self, acquire: Callable[[], H]) -> None:
         self._acquire = acquire
-        self._lease: Lease | None = None
+        self._held: H | None = None
 
-    def __enter__(self) -> Lease:
-        self._lease = self._acquire()
-        return self._lease
+    def __enter__(self) -> H:
+        self._held = self._acquire()
+        return self._held
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        lease = self._lease
-        assert lease is not None
+        held = self._held
+        assert held is not None
         try:
-            if not lease.is_abandoned:
-                lease.release()
+            if not held.is_abandoned:
+                held.release()
         except LeaseLost as lost:
             if error is None:
                 raise
@@ -112,7 +133,7 @@ class LockContext:
         except StoreError as failure:
             if error is None:
                 raise
-            error.add_note(f"The lock on {lease.name!r} could not be released: {failure}.")
+            error.add_note(f"{held!r} could not be released: {failure}.")
 
 
 class Client:
@@ -129,7 +150,7 @@ class Client:
         bounds.check_duration(retry_interval, "retry_interval")
         self._random = SystemRandom()
         self._wire = wire
-        self._store = ValkeyStore(wire, namespace=namespace)
+        self._store = ValkeyStore(wire, namespace=namespace, live=alive_for(retry_interval))
         self._engine: Engine[Lease] = Engine(
             self._store,
             ThreadClock(),
@@ -172,7 +193,7 @@ class Client:
         max_hold: float | None = None,
         floor: int | None = None,
         on_loss: OnLoss = "cancel",
-    ) -> LockContext:
+    ) -> LockContext[Lease]:
         """Hold the lock inside ``with``; see `acquire` and `LockContext`.
 
         ``on_loss`` is there for the sake of the same arguments: a thread is always signalled.
@@ -236,6 +257,30 @@ class Client:
         except LockBusy:
             return None
 
+    def lock_all(
+        self,
+        names: Iterable[str],
+        *,
+        ttl: float = 30,
+        wait: float | None = 5,
+        mode: Mode = "exclusive",
+        holder: Holder | None = None,
+        renew: bool = True,
+        max_hold: float | None = None,
+        floor: int | None = None,
+        on_loss: OnLoss = "cancel",
+    ) -> LockContext[Leases]:
+        """Hold all of these locks inside ``with``, or none; see `leasehold.client.Client.lock_all`."""
+        bounds.check_on_loss(on_loss)
+        several = bounds.check_names(names)
+        bounds.check_request(several[0], ttl, wait, mode)
+
+        def acquire() -> Leases:
+            leases = run(acquire_all(self._engine, several, ttl, wait, mode, holder, renew, max_hold, floor))
+            return Leases(self._engine, leases)
+
+        return LockContext(acquire)
+
     def take(
         self,
         name: str,
@@ -265,8 +310,17 @@ class Client:
         )
 
     def inspect(self, name: str) -> LockInfo:
-        """Who holds the lock, as it was when the store answered."""
+        """Who holds the lock and how many wait for it, as it was when the store answered."""
         return run(self._engine.inspect(name))
+
+    def list(self, pattern: str = "*") -> Iterator[LockInfo]:
+        """The locks whose names match ``pattern``; see `leasehold.client.Client.list`."""
+        cursor = 0
+        while True:
+            cursor, found = run(self._engine.page(pattern, cursor))
+            yield from found
+            if not cursor:
+                return
 
     def diagnose(self) -> list[Finding]:
         """What an operator should know about the store, each with what to do; see `leasehold doctor`."""
@@ -306,5 +360,5 @@ def connect(
         allow_eviction=allow_eviction,
         max_connections=max_connections,
     )
-    wire = Pool(options, clock=clock.now)
+    wire = Pool(options, clock=clock.now, fraction=SystemRandom().fraction)
     return Client(wire, holder=holder, namespace=namespace, timeout=timeout, retry_interval=retry_interval)

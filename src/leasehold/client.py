@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from leasehold.core import bounds
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
+from leasehold.core.together import LeasesState, acquire_all
+from leasehold.core.waiting import alive_for
 from leasehold.errors import LeaseLost, LockBusy, StoreError
 from leasehold.runtime import clock
 from leasehold.runtime.forking import tell_after_fork
@@ -21,7 +23,7 @@ from leasehold.valkey.store import ValkeyStore
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
     from pathlib import Path
     from types import TracebackType
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.diagnosis import Finding
     from leasehold.valkey.wire import Wire
+
+
+H = TypeVar("H", "Lease", "Leases")
 
 
 class Lease(LeaseState):
@@ -40,7 +45,7 @@ class Lease(LeaseState):
     """
 
     _engine: Engine[Lease]
-    scope: LockContext | None = None
+    scope: LockContext[Any] | None = None
 
     async def renew(self, ttl: float | None = None) -> None:
         """Extend the lease to ``ttl`` seconds from now (default: the ttl it was acquired with).
@@ -70,11 +75,30 @@ class Lease(LeaseState):
     def on_end(self) -> None:
         """Tell the body of ``async with``."""
         if self.scope is not None:
-            self.scope.lease_ended()
+            self.scope.lease_ended(self)
 
 
-class LockContext:
-    """What ``async with locks.lock(...)`` runs in: a lease that is renewed while inside.
+class Leases(LeasesState[Lease]):
+    """The leases that `Client.lock_all` holds together, by name: ``leases["a"].fence``, or ``leases.fences``.
+
+    They count as held only while every one of them is.
+    """
+
+    async def renew(self, ttl: float | None = None) -> None:
+        """Extend each of them to ``ttl`` seconds from now; `LeaseLost` for the first that has ended."""
+        await self.renew_all(ttl)
+
+    async def release(self) -> None:
+        """Give all of them back, and then raise what went wrong with the first that could not be."""
+        await self.release_all()
+
+    async def lost(self, timeout: float | None = None) -> LossReason | None:
+        """Wait until any of them has ended, and say why; None if ``timeout`` seconds passed first."""
+        return await self.wait_until_lost(timeout)
+
+
+class LockContext(Generic[H]):
+    """What ``async with locks.lock(...)`` runs in: a lease (or several) that is renewed while inside.
 
     If the lease is lost, the body is cancelled (``on_loss="cancel"``) and `LeaseLost` comes out; with
     ``on_loss="signal"`` the body runs on, may ask ``lease.is_lost``, and `LeaseLost` comes out at its end.
@@ -82,40 +106,42 @@ class LockContext:
     """
 
     def __init__(
-        self, engine: Engine[Lease], acquire: Callable[[], Coroutine[Any, Any, Lease]], on_loss: OnLoss
+        self, engine: Engine[Lease], acquire: Callable[[], Coroutine[Any, Any, H]], on_loss: OnLoss
     ) -> None:
         self._engine = engine
         self._acquire = acquire
         self._on_loss = on_loss
-        self._lease: Lease | None = None
+        self._held: H | None = None
         self._task: asyncio.Task[Any] | None = None
         self._cancelling_before = 0
         self._has_cancelled = False
 
-    async def __aenter__(self) -> Lease:
+    async def __aenter__(self) -> H:
         self._engine.concurrency.check()
-        lease = await self._acquire()
+        held = await self._acquire()
         self._has_cancelled = False
         self._task = asyncio.current_task()
         if self._task is not None:
             self._cancelling_before = self._task.cancelling()
-        lease.scope = self
-        self._engine.watch(lease)
-        self._lease = lease
-        return lease
+        self._held = held
+        for lease in _each(held):
+            lease.scope = self
+            self._engine.watch(lease)
+        return held
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        lease = self._lease
-        assert lease is not None
-        lease.scope = None  # from here on nobody cancels us any more
+        held = self._held
+        assert held is not None
+        for lease in _each(held):
+            lease.scope = None  # from here on nobody cancels us any more
         was_our_cancel = self._take_back_cancel() and isinstance(error, asyncio.CancelledError)
         try:
-            if not lease.is_abandoned:
-                await lease.release()
+            if not held.is_abandoned:
+                await held.release()
             elif was_our_cancel:
-                lease.check()
+                held.check()
         except LeaseLost as lost:
             if error is None or was_our_cancel:
                 raise lost from error
@@ -124,14 +150,14 @@ class LockContext:
         except StoreError as failure:
             if error is None:
                 raise
-            error.add_note(f"The lock on {lease.name!r} could not be released: {failure}.")
+            error.add_note(f"{held!r} could not be released: {failure}.")
 
-    def lease_ended(self) -> None:
+    def lease_ended(self, lease: Lease) -> None:
         """Stop the body, unless it is the body itself that found out."""
-        lease, task = self._lease, self._task
-        if lease is None or task is None or lease.ended == "released" or self._on_loss != "cancel":
+        task = self._task
+        if task is None or self._has_cancelled or lease.ended == "released" or self._on_loss != "cancel":
             return
-        if asyncio.current_task() is not task:
+        if _current_task() is not task:
             self._has_cancelled = True
             task.cancel()
 
@@ -140,6 +166,17 @@ class LockContext:
         if not self._has_cancelled or self._task is None:
             return False
         return self._task.uncancel() <= self._cancelling_before
+
+
+def _each(held: Lease | Leases) -> Iterable[Lease]:
+    return (held,) if isinstance(held, Lease) else held
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # called by the event loop itself, with news from the store
+        return None
 
 
 class Client:
@@ -165,7 +202,7 @@ class Client:
         bounds.check_duration(retry_interval, "retry_interval")
         self._random = SystemRandom()
         self._wire = wire
-        self._store = ValkeyStore(wire, namespace=namespace)
+        self._store = ValkeyStore(wire, namespace=namespace, live=alive_for(retry_interval))
         self._engine: Engine[Lease] = Engine(
             self._store,
             TaskClock(),
@@ -212,7 +249,7 @@ class Client:
         max_hold: float | None = None,
         floor: int | None = None,
         on_loss: OnLoss = "cancel",
-    ) -> LockContext:
+    ) -> LockContext[Lease]:
         """Hold the lock inside ``async with``; see `acquire` and `LockContext`."""
         bounds.check_on_loss(on_loss)
         return LockContext(
@@ -266,6 +303,35 @@ class Client:
         except LockBusy:
             return None
 
+    def lock_all(
+        self,
+        names: Iterable[str],
+        *,
+        ttl: float = 30,
+        wait: float | None = 5,
+        mode: Mode = "exclusive",
+        holder: Holder | None = None,
+        renew: bool = True,
+        max_hold: float | None = None,
+        floor: int | None = None,
+        on_loss: OnLoss = "cancel",
+    ) -> LockContext[Leases]:
+        """Hold all of these locks inside ``async with``, or none; see `acquire` and `LockContext`.
+
+        If all are free they are granted in one atomic step. Otherwise they are waited for one after another,
+        in the byte order of their names, ``wait`` seconds for all of them together: callers that hold nothing
+        else never wait for each other in a circle. The `Leases` inside have a fence for each name.
+        """
+        bounds.check_on_loss(on_loss)
+        several = bounds.check_names(names)
+        bounds.check_request(several[0], ttl, wait, mode)
+
+        async def acquire() -> Leases:
+            leases = await acquire_all(self._engine, several, ttl, wait, mode, holder, renew, max_hold, floor)
+            return Leases(self._engine, leases)
+
+        return LockContext(self._engine, acquire, on_loss)
+
     async def take(
         self,
         name: str,
@@ -279,7 +345,9 @@ class Client:
         on_loss: OnLoss = "cancel",
         expect_fence: int | None = None,
     ) -> Lease:
-        """Get the lock by force: whoever holds it loses it in this moment.
+        """Get the lock by force: whoever holds it loses it in this moment, and hears of it at once.
+
+        Those who wait go on waiting, for this lease now.
 
         With ``expect_fence`` only from the holder of that fence; `LockBusy` if somebody else has it by
         now. The new fence is larger than that of every lease before, so a resource that compares fences
@@ -298,8 +366,22 @@ class Client:
         )
 
     async def inspect(self, name: str) -> LockInfo:
-        """Who holds the lock, as it was when the store answered."""
+        """Who holds the lock and how many wait for it, as it was when the store answered."""
         return await self._engine.inspect(name)
+
+    async def list(self, pattern: str = "*") -> AsyncIterator[LockInfo]:
+        """The locks that are held or waited for and whose names match ``pattern`` (``*``, ``?``, ``[ab]``).
+
+        Goes through the store in small steps, so that others are not kept waiting. A lock that is there all
+        the time is listed, once or, rarely, twice; what comes and goes meanwhile may or may not be.
+        """
+        cursor = 0
+        while True:
+            cursor, found = await self._engine.page(pattern, cursor)
+            for info in found:
+                yield info
+            if not cursor:
+                return
 
     async def diagnose(self) -> list[Finding]:
         """What an operator should know about the store, each with what to do; see `leasehold doctor`."""

@@ -40,7 +40,12 @@ class LeaseholdError(Exception):
 
 
 class LockBusy(LeaseholdError):
-    """Somebody else holds the lock."""
+    """Somebody else holds the lock, or comes first.
+
+    ``holder`` has held it in ``mode`` since ``held_since`` (Unix time) and has ``retry_after`` seconds left
+    unless the lease is renewed; ``waiters`` are in the queue. ``position`` is the place in it that the caller
+    had, from 1; None if it did not wait.
+    """
 
     code = "lock_busy"
 
@@ -50,11 +55,19 @@ class LockBusy(LeaseholdError):
         *,
         holder: Holder | None = None,
         retry_after: float | None = None,
+        held_since: float | None = None,
+        mode: Literal["exclusive", "shared"] | None = None,
+        waiters: int = 0,
+        position: int | None = None,
         message: str | None = None,
     ) -> None:
         self.name = name
         self.holder = holder
         self.retry_after = retry_after
+        self.held_since = held_since
+        self.mode = mode
+        self.waiters = waiters
+        self.position = position
         super().__init__(message or self._message())
 
     def _message(self) -> str:
@@ -79,12 +92,25 @@ class AcquireTimeout(LockBusy, TimeoutError):
         waited: float,
         holder: Holder | None = None,
         retry_after: float | None = None,
+        held_since: float | None = None,
+        mode: Literal["exclusive", "shared"] | None = None,
+        waiters: int = 0,
+        position: int | None = None,
     ) -> None:
         self.waited = waited
-        super().__init__(name, holder=holder, retry_after=retry_after)
+        super().__init__(
+            name,
+            holder=holder,
+            retry_after=retry_after,
+            held_since=held_since,
+            mode=mode,
+            waiters=waiters,
+            position=position,
+        )
 
     def _message(self) -> str:
-        return f"{super()._message()} (waited {self.waited:.1f} s)"
+        place = f", at last as number {self.position} in the queue" if self.position is not None else ""
+        return f"{super()._message()} (waited {self.waited:.1f} s{place})"
 
 
 class LeaseLost(LeaseholdError):

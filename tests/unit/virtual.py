@@ -22,7 +22,7 @@ from leasehold.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Sequence
 
-    from leasehold.core.answers import Renewal
+    from leasehold.core.answers import Ask, Line, News, Renewal
 
 
 class CancelledHere(BaseException):
@@ -248,6 +248,7 @@ class ScriptedStore:
         self.usual: dict[str, Any] = {"renew": DONE, "release": DONE, "open": None}
         self.calls: list[Call] = []
         self.keeps_order = True
+        self.tell: Callable[[News], None] = lambda _news: None
 
     def answer(self, verb: str, *answers: Any) -> None:
         self._script[verb].extend(answers)
@@ -274,8 +275,40 @@ class ScriptedStore:
     async def open(self) -> None:
         await self._reply("open")
 
-    async def acquire(self, name: str, token: str, ttl: float, floor: int, holder: str) -> Any:
-        return await self._reply("acquire", name=name, token=token, ttl=ttl, floor=floor, holder=holder)
+    def listen(self, tell: Callable[[News], None]) -> None:
+        self.tell = tell
+
+    async def acquire(
+        self,
+        name: str,
+        token: str,
+        ticket: int,
+        ttl: float,
+        floor: int,
+        holder: str,
+        mode: str,
+        wait: float | None,
+    ) -> Any:
+        return await self._reply(
+            "acquire",
+            name=name,
+            token=token,
+            ticket=ticket,
+            ttl=ttl,
+            floor=floor,
+            holder=holder,
+            mode=mode,
+            wait=wait,
+        )
+
+    async def acquire_all(self, asks: Sequence[Ask]) -> Any:
+        return await self._reply("acquire_all", asks=list(asks))
+
+    async def look(self, lines: Sequence[Line]) -> Any:
+        return await self._reply("look", lines=list(lines))
+
+    async def page(self, pattern: str, cursor: int) -> Any:
+        return await self._reply("page", pattern=pattern, cursor=cursor)
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[Any]:
         answer = await self._reply("renew", renewals=list(renewals))
@@ -285,10 +318,26 @@ class ScriptedStore:
         return await self._reply("release", name=name, token=token, fence=fence, receipt=receipt)
 
     async def take(
-        self, name: str, token: str, ttl: float, floor: int, holder: str, expect_fence: int | None
+        self,
+        name: str,
+        token: str,
+        ticket: int,
+        ttl: float,
+        floor: int,
+        holder: str,
+        mode: str,
+        expect_fence: int | None,
     ) -> Any:
         return await self._reply(
-            "take", name=name, token=token, ttl=ttl, floor=floor, holder=holder, expect_fence=expect_fence
+            "take",
+            name=name,
+            token=token,
+            ticket=ticket,
+            ttl=ttl,
+            floor=floor,
+            holder=holder,
+            mode=mode,
+            expect_fence=expect_fence,
         )
 
     async def inspect(self, name: str) -> Any:

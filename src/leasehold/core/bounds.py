@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from leasehold.errors import Holder, InvalidRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MAX_NAME_BYTES = 512
 MIN_TTL = 0.01
 MAX_TTL = 24 * 3600.0
 MAX_HOLDER_BYTES = 2048
+MAX_NAMES = 256
 # Lua counts in doubles, exactly up to 2**53. A counter that starts at half of that cannot get there.
 MAX_FENCE = 2**52
 # Some thirty years: longer than anybody waits, and far from where adding to a clock loses precision.
@@ -92,8 +96,40 @@ def check_fence(fence: int, what: str) -> int:
 
 def check_mode(mode: str) -> None:
     """Refuse a mode that does not exist."""
-    if mode != "exclusive":
-        raise InvalidRequest(f"mode must be 'exclusive', not {mode!r}")
+    if mode not in {"exclusive", "shared"}:
+        raise InvalidRequest(f"mode must be 'exclusive' or 'shared', not {mode!r}")
+
+
+def check_names(names: Iterable[str]) -> list[str]:
+    """``names`` as a list if they are several locks that can be had together."""
+    if isinstance(names, str):
+        raise InvalidRequest("lock_all takes several names, not one text; for a single lock there is `lock`")
+    try:
+        several = list(names)
+    except TypeError as error:
+        raise InvalidRequest(f"lock_all takes several names, not {type(names).__name__}") from error
+    if not 1 <= len(several) <= MAX_NAMES:
+        raise InvalidRequest(f"lock_all takes 1 to {MAX_NAMES} names, not {len(several)}")
+    for name in several:
+        check_name(name)
+    if twice := [name for name in several if several.count(name) > 1]:
+        raise InvalidRequest(f"lock_all was given {twice[0]!r} more than once")
+    return several
+
+
+def check_pattern(pattern: str) -> str:
+    """``pattern`` itself if names can be compared with it."""
+    if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
+        raise InvalidRequest(f"a pattern must be text, not {type(pattern).__name__}")
+    try:
+        size = len(pattern.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidRequest("a pattern must be valid Unicode, without lone surrogates") from error
+    if not 1 <= size <= MAX_NAME_BYTES or "\0" in pattern:
+        raise InvalidRequest(
+            f"a pattern is 1 to {MAX_NAME_BYTES} bytes of text without NUL, with *, ? and [] as in a shell"
+        )
+    return pattern
 
 
 def check_on_loss(on_loss: str) -> None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
+from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core import bounds
-from leasehold.core.acquiring import arrived_late, persevere, trusted_grant
-from leasehold.core.answers import DONE, Done, Ended, Refusal
+from leasehold.core.acquiring import Quest, Request, arrived_late, trusted_grant
+from leasehold.core.answers import DONE, Ask, Done, Ended, Refusal
 from leasehold.core.keeping import Keeper, renewal_of
 from leasehold.core.lease import LeaseState
 from leasehold.core.settling import Orphan, Settler
+from leasehold.core.tickets import Tickets
 from leasehold.core.validity import trusted_for, ttl_for
+from leasehold.core.waiting import WaitingRoom
 from leasehold.errors import InvalidRequest, LeaseLost, LockBusy, StoreRefused, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from leasehold.core.acquiring import TrustedGrant
-    from leasehold.core.answers import LockInfo
+    from leasehold.core.answers import LockInfo, Mode
     from leasehold.core.backoff import Backoff
     from leasehold.core.ports import Clock, Concurrency, Random, Store
     from leasehold.errors import Holder, LossReason
@@ -55,6 +58,8 @@ class Engine(Generic[L]):
         self._default_holder = holder
         self.patience = patience
         self.retry = retry
+        # Counted on in a forked child, so that a lease of the parent's never has the number of one of ours.
+        self._next_ticket = count(1).__next__
         self._start_afresh()
 
     def _start_afresh(self) -> None:
@@ -62,6 +67,11 @@ class Engine(Generic[L]):
         self._encoded_holder = bounds.encode_holder(self._holder)
         self._keeper = Keeper(self.store, self.clock, self.random, self.concurrency)
         self._settler = Settler(self.store, self.clock, self.concurrency, patience=self.patience)
+        self.tickets = Tickets()
+        self.store.listen(self.tickets.tell)
+        self.room = WaitingRoom(
+            self.store, self.clock, self.random, self.concurrency, interval=self.retry.cap
+        )
         self._is_closed = False
         self._keeper_runs = False
         self._settler_runs = False
@@ -81,28 +91,30 @@ class Engine(Generic[L]):
         name: str,
         ttl: float,
         wait: float | None,
-        mode: str,
+        mode: Mode,
         holder: Holder | None,
         renew: bool,  # noqa: FBT001 - by position, because this is the hot path
         max_hold: float | None,
         floor: int | None,
     ) -> L:
-        """A lease, or one of the exceptions that `leasehold.core.acquiring.persevere` raises."""
+        """A lease, or one of the exceptions that `leasehold.core.acquiring.Quest` raises."""
         bounds.check_request(name, ttl, wait, mode)
         asked_ttl, encoded, least = ttl, self._encoded_holder, 0
         if max_hold is not None or holder is not None or floor is not None:
             asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
         token = self.random.token()
+        ticket = self._next_ticket()
         # Read before the request is sent: a slow reply must shorten the lease, never lengthen it.
         sent_at = self.clock.now()
         try:
-            answer = await self.store.acquire(name, token, asked_ttl, least, encoded)
-        except BaseException as error:  # noqa: BLE001 - `persevere` decides, and raises what it does not handle
+            answer = await self.store.acquire(name, token, ticket, asked_ttl, least, encoded, mode, wait)
+        except BaseException as error:  # noqa: BLE001 - `Quest` decides, and raises what it does not handle
             answer = error
         grant = trusted_grant(answer, sent_at, self.clock.now())
         if grant is None:
-            grant = await persevere(self, answer, sent_at, wait, name, token, asked_ttl, least, encoded)
-        fence, valid_until, receipt = grant
+            request = Request(name, token, ticket, asked_ttl, least, encoded, mode)
+            grant = await Quest(self, request, wait, will_renew=renew).go_on(answer, sent_at)
+        fence, valid_until, receipt, granted = grant
         lease = self._make_lease(
             self,
             name,
@@ -113,17 +125,67 @@ class Engine(Generic[L]):
             ttl,
             valid_until,
             receipt,
+            ticket,
         )
+        self.tickets.know(ticket, lease)
         if renew or max_hold is not None:
-            self._look_after(lease, asked_ttl, renew=renew, max_hold=max_hold)
+            self._look_after(lease, granted, renew=renew, max_hold=max_hold)
         return lease
+
+    async def attempt_all(
+        self,
+        names: Sequence[str],
+        ttl: float,
+        holder: Holder | None,
+        renew: bool,  # noqa: FBT001 - as `acquire`
+        max_hold: float | None,
+        floor: int | None,
+    ) -> list[L] | None:
+        """A lease on each of ``names`` if all of them are free now, None if one is not."""
+        asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
+        asks = [
+            Ask(name, self.random.token(), self._next_ticket(), asked_ttl, least, encoded) for name in names
+        ]
+        sent_at = 0.0
+
+        async def ask() -> list[TrustedGrant] | None:
+            nonlocal sent_at
+            sent_at = self.clock.now()
+            answer = await self.store.acquire_all(asks)
+            if isinstance(answer, str):
+                return None
+            grants = [trusted_grant(grant, sent_at, self.clock.now()) for grant in answer]
+            if None in grants:
+                raise arrived_late(names[grants.index(None)], asked_ttl)
+            return [grant for grant in grants if grant]
+
+        try:
+            grants = await self._insist(ask, self.clock.now())
+        except BaseException as error:
+            if not isinstance(error, StoreRefused | InvalidRequest):
+                for each in asks:
+                    self.disown(each.name, each.token, asked_ttl, was_silent=True)
+            raise
+        if grants is None:
+            return None
+        shown = self._holder if holder is None else holder
+        leases: list[L] = []
+        for each, (fence, valid_until, receipt, granted) in zip(asks, grants, strict=True):
+            lease = self._make_lease(
+                self, each.name, each.token, fence, "exclusive", shown, ttl, valid_until, receipt, each.ticket
+            )
+            self.tickets.know(each.ticket, lease)
+            if renew or max_hold is not None:
+                self._look_after(lease, granted, renew=renew, max_hold=max_hold)
+            leases.append(lease)
+        return leases
 
     async def take(
         self,
         name: str,
         *,
         ttl: float,
-        mode: str,
+        mode: Mode,
         holder: Holder | None,
         renew: bool,
         max_hold: float | None,
@@ -135,13 +197,14 @@ class Engine(Generic[L]):
         expected = None if expect_fence is None else bounds.check_fence(expect_fence, "expect_fence")
         asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
         token = self.random.token()
+        ticket = self._next_ticket()
         tries = 0
 
         async def ask() -> TrustedGrant | Refusal:
             nonlocal tries
             tries += 1
             sent_at = self.clock.now()
-            answer = await self.store.take(name, token, asked_ttl, least, encoded, expected)
+            answer = await self.store.take(name, token, ticket, asked_ttl, least, encoded, mode, expected)
             if isinstance(answer, Refusal):
                 return answer
             grant = trusted_grant(answer, sent_at, self.clock.now())
@@ -159,11 +222,12 @@ class Engine(Generic[L]):
         if isinstance(answer, Refusal):
             gone = f"{name!r} is not held by fence {expected} any more, and nobody else holds it"
             raise LockBusy(name, holder=answer.holder, message=None if answer.fence else gone)
-        fence, valid_until, receipt = answer
+        fence, valid_until, receipt, granted = answer
         shown = self._holder if holder is None else holder
-        lease = self._make_lease(self, name, token, fence, mode, shown, ttl, valid_until, receipt)
+        lease = self._make_lease(self, name, token, fence, mode, shown, ttl, valid_until, receipt, ticket)
+        self.tickets.know(ticket, lease)
         if renew or max_hold is not None:
-            self._look_after(lease, asked_ttl, renew=renew, max_hold=max_hold)
+            self._look_after(lease, granted, renew=renew, max_hold=max_hold)
         return lease
 
     async def renew(self, lease: LeaseState, ttl: float | None = None) -> None:
@@ -271,6 +335,12 @@ class Engine(Generic[L]):
             self.disown(lease.name, lease.token, lease.ttl, was_silent=False)
             raise
 
+    def renounce(self, lease: LeaseState) -> None:
+        """Give ``lease`` back without waiting for it: the settler does it."""
+        if lease.ended is None:
+            lease.end("released")
+        self.disown(lease.name, lease.token, lease.ttl, was_silent=False)
+
     def abandon(self, lease: LeaseState) -> None:
         """Stop renewing ``lease`` without giving it back: it ends with its ttl."""
         lease.is_abandoned = True
@@ -292,22 +362,28 @@ class Engine(Generic[L]):
             await signal.wait(max(left, 0))
         return reason
 
-    def watch(self, lease: LeaseState) -> None:
+    def watch(self, lease: LeaseState, *, granted: float | None = None) -> None:
         """Have ``lease`` renewed if it wants that, and told when it is lost."""
         if not self._keeper_runs:
             self._keeper_runs = True
             self.concurrency.background(self._keeper.run)
         if not lease.is_watched:
-            self._keeper.watch(lease)
+            self._keeper.watch(lease, granted=granted)
 
     async def inspect(self, name: str) -> LockInfo:
         """Who holds the lock now."""
         bounds.check_name(name)
         return await self._insist(lambda: self.store.inspect(name), self.clock.now())
 
+    async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
+        """Some of the locks whose names match ``pattern``, and where to go on; 0 begins and ends."""
+        bounds.check_pattern(pattern)
+        return await self._insist(lambda: self.store.page(pattern, cursor), self.clock.now())
+
     async def close(self) -> None:
         """Stop renewing, after a bounded wait for what is in doubt. Leases still held end with their ttl."""
         self._is_closed = True
+        self.room.stop()
         try:
             await self._settler.all_clear(self.patience)
         finally:
@@ -325,13 +401,13 @@ class Engine(Generic[L]):
         encoded = self._encoded_holder if holder is None else bounds.encode_holder(holder)
         return ttl, encoded, 0 if floor is None else bounds.check_fence(floor, "floor")
 
-    def _look_after(self, lease: LeaseState, ttl: float, *, renew: bool, max_hold: float | None) -> None:
+    def _look_after(self, lease: LeaseState, granted: float, *, renew: bool, max_hold: float | None) -> None:
         if max_hold is not None:
-            lease.hold_until = lease.valid_until - trusted_for(ttl) + max_hold
+            lease.hold_until = lease.valid_until - trusted_for(granted) + max_hold
             lease.extend(lease.valid_until)
         if renew:
             lease.renews = True
-            self.watch(lease)
+            self.watch(lease, granted=granted)
 
     def _check(self, lease: LeaseState) -> None:
         reason = lease.loss()

@@ -48,10 +48,14 @@ class Keeper:
             slack=_SLACK,
         )
 
-    def watch(self, lease: LeaseState) -> None:
-        """Look after ``lease`` from now on: renew it if it wants that, and say when it is lost."""
+    def watch(self, lease: LeaseState, *, granted: float | None = None) -> None:
+        """Look after ``lease`` from now on: renew it if it wants that, and say when it is lost.
+
+        ``granted`` is for how long it was granted or renewed last, if that is not its ttl.
+        """
         lease.is_watched = True
-        spent = trusted_for(lease.ttl) - lease.ttl / 3
+        granted = granted or lease.ttl
+        spent = trusted_for(granted) - granted / 3
         self._look_at(lease.valid_until - spent if lease.renews else lease.valid_until, lease)
 
     async def forget(self, lease: LeaseState) -> None:

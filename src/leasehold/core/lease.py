@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from leasehold.core.answers import Taken
 from leasehold.errors import Holder, LeaseLost, LossReason
 
 if TYPE_CHECKING:
-    from leasehold.core.answers import Mode
+    from leasehold.core.answers import Mode, News
     from leasehold.core.engine import Engine
     from leasehold.core.ports import Signal
 
@@ -45,6 +46,7 @@ class LeaseState:
         ttl: float,
         valid_until: float,
         receipt: str | None = None,
+        ticket: int = 0,
     ) -> None:
         self._engine = engine
         self._generation = engine.generation
@@ -56,6 +58,7 @@ class LeaseState:
         self.ttl = ttl
         self.valid_until = valid_until
         self.receipt = receipt
+        self.ticket = ticket
 
     def __repr__(self) -> str:
         state = self.loss() or f"{self.remaining():.1f} s left"
@@ -85,6 +88,8 @@ class LeaseState:
     def is_lost(self) -> bool:
         """Whether the lease has ended, for whatever reason. Right even if nobody could tell us yet."""
         return self.loss() is not None
+
+    is_over = is_lost
 
     @property
     def is_unsure(self) -> bool:
@@ -129,11 +134,17 @@ class LeaseState:
         self.valid_until = valid_until if hold_until is None else min(valid_until, hold_until)
         self.failures = 0
 
+    def hear(self, news: News) -> None:
+        """Take note of what the store said about this lease."""
+        if isinstance(news, Taken):
+            self.end("taken")
+
     def end(self, reason: LossReason) -> None:
         """Note the end of the lease, once, and tell whoever waits for it."""
         if self.ended is None:
             self.ended = reason
             self.is_watched = False
+            self._engine.tickets.forget(self.ticket)
             if self.lost_signal is not None:
                 self.lost_signal.set()
             self.on_end()

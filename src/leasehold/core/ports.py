@@ -13,14 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from leasehold.core.answers import (
+        Ask,
         Busy,
         Grant,
+        Line,
         LockInfo,
+        Look,
+        Mode,
+        News,
         Refusal,
         ReleaseAnswer,
         Renewal,
         RenewAnswer,
     )
+    from leasehold.errors import StoreError
 
 
 class Clock(Protocol):
@@ -84,19 +90,49 @@ class Concurrency(Protocol):
 
 
 class Store(Protocol):
-    """The store of leases. Every method raises `StoreUnavailable` when the outcome is unknown."""
+    """The store of leases. Every method raises `StoreUnavailable` when the outcome is unknown.
+
+    A *token* is the secret of one lease or waiter, a *ticket* the number under which this client knows it;
+    the store's `News` name tickets only.
+    """
 
     @property
     def keeps_order(self) -> bool:
         """Whether what is asked later is also done later, even if nobody waited for the first answer."""
         ...
 
+    def listen(self, tell: Callable[[News], None]) -> None:
+        """Call ``tell`` with whatever the store says unasked, from now on, possibly from another thread."""
+        ...
+
     async def open(self) -> None:
         """Return once the store can be reached."""
         ...
 
-    async def acquire(self, name: str, token: str, ttl: float, floor: int, holder: str) -> Grant | Busy:
-        """Grant the lock to ``token`` if it is free; asked again with the same token, with the same fence."""
+    async def acquire(
+        self,
+        name: str,
+        token: str,
+        ticket: int,
+        ttl: float,
+        floor: int,
+        holder: str,
+        mode: Mode,
+        wait: float | None,
+    ) -> Grant | Busy:
+        """Grant the lock to ``token`` if nobody is in the way, else let it wait in the queue for ``wait`` seconds.
+
+        Asked again with the same token: the same fence, or the same place. A grant that was handed over and
+        not claimed yet is claimed by asking again. With ``wait=0`` the token leaves the queue.
+        """
+        ...
+
+    async def acquire_all(self, asks: Sequence[Ask]) -> Sequence[Grant] | str:
+        """Grant all of these locks to their tokens if every one is free; the name of one that is not otherwise."""
+        ...
+
+    async def look(self, lines: Sequence[Line]) -> Sequence[Look | StoreError]:
+        """Keep waiters alive, move queues on that can move, and say how each waiter stands."""
         ...
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewAnswer]:
@@ -104,15 +140,27 @@ class Store(Protocol):
         ...
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseAnswer:
-        """End the lease of ``token``, and only that."""
+        """End the lease of ``token``, or its waiting, and only that; the next in the queue gets the lock."""
         ...
 
     async def take(
-        self, name: str, token: str, ttl: float, floor: int, holder: str, expect_fence: int | None
+        self,
+        name: str,
+        token: str,
+        ticket: int,
+        ttl: float,
+        floor: int,
+        holder: str,
+        mode: Mode,
+        expect_fence: int | None,
     ) -> Grant | Refusal:
-        """Grant the lock whoever holds it, unless the holder's fence is not the expected one."""
+        """Grant the lock whoever holds it, unless the holder's fence is not the expected one; who waits stays."""
         ...
 
     async def inspect(self, name: str) -> LockInfo:
-        """Who holds the lock now."""
+        """Who holds the lock now, and how many wait."""
+        ...
+
+    async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
+        """Some of the locks whose names match ``pattern``, and where to go on; 0 begins and ends."""
         ...

@@ -13,6 +13,11 @@ def trusted_for(ttl: float) -> float:
     return ttl - ttl * _DRIFT_PER_SECOND - _DRIFT_ALWAYS
 
 
+def drifted(seconds: float) -> float:
+    """The least that ``seconds`` on one clock can be on another."""
+    return seconds - seconds * _DRIFT_PER_SECOND
+
+
 def ttl_for(trusted: float) -> float:
     """The ttl to ask for so that ``trusted`` seconds of it can be relied on."""
     return (trusted + _DRIFT_ALWAYS) / (1 - _DRIFT_PER_SECOND)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from leasehold.errors import StoreUnavailable
@@ -116,6 +117,32 @@ class BlockingLink:
             raise
         return replies
 
+    def hear(self, channel: str, tell: Callable[[bytes], None]) -> None:
+        """Listen to ``channel`` until the connection ends, which is an exception; `hang_up` ends it too.
+
+        Raises `StoreRefused` if the server does not let us listen.
+        """
+        try:
+            self._socket.sendall(codec.pack(("SUBSCRIBE", channel)))
+            self._socket.settimeout(None)
+            while True:
+                match self._read():
+                    case [b"message", _, payload]:
+                        tell(payload)
+                    case Exception() as refusal:
+                        raise faults.from_reply(str(refusal), refusal)
+                    case _:
+                        pass  # the confirmation
+        except (OSError, EOFError, codec.ProtocolError) as error:
+            raise faults.silent(f"the connection to {self._name} was lost", error) from error
+        finally:
+            self.close()
+
+    def hang_up(self) -> None:
+        """Wake up a thread that listens on this connection, and end the connection."""
+        with suppress(OSError):  # the server may have been faster
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Close the socket. Nothing is said on it, so a forked child may do this too."""
         self.is_broken = True
@@ -123,14 +150,17 @@ class BlockingLink:
 
     def _read_reply(self) -> Reply:
         while True:
-            reply = self._reader.gets()
-            if reply is codec.NOTHING:
-                data = self._socket.recv(_CHUNK)
-                if not data:
-                    raise EOFError("closed by the server")
-                self._reader.feed(data)
-            elif type(reply) is not codec.Push:
+            reply = self._read()
+            if type(reply) is not codec.Push:
                 return reply
+
+    def _read(self) -> Reply:
+        while (reply := self._reader.gets()) is codec.NOTHING:
+            data = self._socket.recv(_CHUNK)
+            if not data:
+                raise EOFError("closed by the server")
+            self._reader.feed(data)
+        return reply
 
 
 def _connect(endpoint: Endpoint, timeout: float) -> socket.socket:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from redis import exceptions
 
-from leasehold.valkey import codec, faults
+from leasehold.valkey import codec, faults, news
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import redis
     import redis.asyncio
@@ -40,6 +40,12 @@ class _Borrowed:
     may_ask_twice = True
     keeps_order = False
 
+    def __init__(self) -> None:
+        self.channel = news.new_channel()
+
+    def listen(self, hear: Callable[[bytes], None]) -> None:
+        """Nothing is heard: a subscription would need a connection of the client to itself."""
+
     def now_ms(self) -> int:
         """This machine's clock: it is only for showing, and the server's is not known."""
         return int(time.time() * 1000)
@@ -51,13 +57,15 @@ class _Borrowed:
         """Leave the client open: it belongs to somebody else."""
 
     def after_fork(self) -> None:
-        """Leave that to redis-py, which does it."""
+        """Leave the connections to redis-py, which sees to them."""
+        self.channel = news.new_channel()
 
 
 class AsyncBorrowed(_Borrowed):
     """Implements `Wire` and `Session` over a ``redis.asyncio.Redis``."""
 
     def __init__(self, client: redis.asyncio.Redis) -> None:
+        super().__init__()
         self._client: Any = client  # redis-py's own types are partly unknown
 
     @property
@@ -95,6 +103,7 @@ class BlockingBorrowed(_Borrowed):
     """Implements `Wire` and `Session` over a ``redis.Redis``."""
 
     def __init__(self, client: redis.Redis) -> None:
+        super().__init__()
         self._client: Any = client  # redis-py's own types are partly unknown
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.core.backoff import Backoff
 from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
-from leasehold.valkey import codec, faults, handshake
+from leasehold.valkey import codec, faults, handshake, news
 from leasehold.valkey.link import Link
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ class Connection:
         clock: Callable[[], float],
         fraction: Callable[[], float],
         check_loop: Callable[[], None],
-        on_push: Callable[[Reply], None] = lambda _push: None,
     ) -> None:
         self.session: Link | None = None
         self.facts: ServerFacts | None = None
@@ -44,7 +43,8 @@ class Connection:
         self._clock = clock
         self._fraction = fraction
         self._check_loop = check_loop
-        self._on_push = on_push
+        self._hear: Callable[[bytes], None] = lambda _payload: None
+        self.channel = news.new_channel()
         self._connecting: asyncio.Task[Link] | None = None
         self._last_failure: BaseException | None = None
         self._is_closed = False
@@ -71,6 +71,10 @@ class Connection:
 
     keeps_order = True
 
+    def listen(self, hear: Callable[[bytes], None]) -> None:
+        """Call ``hear`` with whatever is published for us; it comes over the same connection as the replies."""
+        self._hear = hear
+
     def start_over(self) -> None:
         """End the link; a new one is made at once."""
         if self.session is not None:
@@ -91,6 +95,7 @@ class Connection:
             self.session.let_go()
         self.session = None
         self._connecting = None
+        self.channel = news.new_channel()
 
     def _start_connecting(self) -> asyncio.Task[Link]:
         if self._connecting is None:
@@ -151,6 +156,9 @@ class Connection:
         try:
             replies = await link.call_many(handshake.greeting(endpoint, self._options.client_name))
             facts = handshake.read_answers(replies, allow_eviction=self._options.allow_eviction)
+            refusal = await link.subscribe(news.channel_name(self.channel))
+            if refusal is not None:
+                news.warn_deaf(endpoint, refusal)
         except BaseException as error:
             link.close("the handshake failed")
             if isinstance(error.__cause__, codec.ProtocolError):
@@ -163,6 +171,13 @@ class Connection:
             handshake.warn_about(facts, endpoint)
         self.facts = facts
         return link
+
+    def _on_push(self, push: Reply) -> None:
+        match push:
+            case [b"message", _, payload]:
+                self._hear(payload)
+            case _:
+                pass  # the confirmation of our subscription
 
     def _link_lost(self, link: Link) -> None:
         if self.session is link:

@@ -38,3 +38,13 @@ def check_namespace(namespace: str) -> str:
 def key_of(namespace: str, name: str) -> bytes:
     """The key of the lock's record; the others are this with a suffix."""
     return f"{namespace}:{{{escape(name)}}}".encode()
+
+
+def name_of(namespace: str, key: bytes) -> str:
+    """The name whose record is at ``key``."""
+    return unescape(key[len(namespace) + 2 : -1].decode())
+
+
+def pattern_of(namespace: str, pattern: str) -> bytes:
+    """What SCAN is to match for names that match the glob ``pattern``; the other keys of a lock do not end in "}"."""
+    return f"{namespace}:{{{escape(pattern)}}}".encode()

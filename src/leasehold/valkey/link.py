@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # So many unsent bytes may pile up before callers have to wait. A turn of a thousand tasks is a quarter of it.
 _HIGH_WATER = 1 << 20
+_MARKER = b"leasehold"
 
 
 class _Slot(Protocol):
@@ -111,6 +112,24 @@ class Link(asyncio.Protocol):
         """The replies to many commands, sent in one piece."""
         return await self._request_many([codec.pack(words) for words in commands])
 
+    async def subscribe(self, channel: str) -> BaseException | None:
+        """Listen to ``channel``; the server's refusal if it does not let us. For a link that nobody else uses yet.
+
+        A subscription is confirmed out of line, by a push, and refused in line, by an error. The answer to
+        a command behind it tells which it was, and whether one or two replies are to be expected.
+        """
+        first, second = self.call("SUBSCRIBE", channel), self.call("PING", _MARKER)
+        try:
+            reply = await first
+            if reply == _MARKER:
+                self._waiting.pop()
+                self._count_answered(1)
+                return None
+            await second
+        finally:
+            cast("asyncio.Future[Reply]", second).cancel()
+        return reply
+
     @property
     def is_lost(self) -> bool:
         """Whether the connection has broken."""
@@ -160,6 +179,9 @@ class Link(asyncio.Protocol):
                     raise codec.ProtocolError("a reply that nobody asked for")
         except codec.ProtocolError as error:
             self._break(f"{self._name} does not speak the Redis protocol: {error}", error)
+        self._count_answered(answered)
+
+    def _count_answered(self, answered: int) -> None:
         self._answered += answered
         turns = self._turns
         while turns and turns[0][0] <= self._answered:

@@ -6,8 +6,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from leasehold.errors import StoreRefused, StoreUnavailable
-from leasehold.valkey import handshake
+from leasehold.valkey import handshake, news
 from leasehold.valkey.blocking_link import BlockingLink
+from leasehold.valkey.ear import Ear
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,10 +28,14 @@ class Pool:
 
     keeps_order = False
 
-    def __init__(self, options: Options, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, options: Options, *, clock: Callable[[], float], fraction: Callable[[], float]
+    ) -> None:
         self.facts: ServerFacts | None = None
         self._options = options
         self._clock = clock
+        self._fraction = fraction
+        self._hear: Callable[[bytes], None] | None = None
         self._start_afresh()
 
     def _start_afresh(self) -> None:
@@ -39,6 +44,13 @@ class Pool:
         self._places = None if limit is None else threading.BoundedSemaphore(limit)
         self._is_closed = False
         self._current = object()
+        self.channel = news.new_channel()
+        self._ear: Ear | None = None
+        self._ear_making = threading.Lock()
+
+    def listen(self, hear: Callable[[bytes], None]) -> None:
+        """Call ``hear`` with whatever is published for us, from a thread of its own, once there is a connection."""
+        self._hear = hear
 
     async def open_session(self) -> BlockingLink:
         """A socket for one conversation."""
@@ -51,10 +63,13 @@ class Pool:
         except IndexError:
             pass
         try:
-            return self._connect()
+            link = self._connect()
         except BaseException:
             self._free_place()
             raise
+        if self._ear is None:
+            self._open_ear()
+        return link
 
     def put_back(self, link: BlockingLink) -> None:
         """Take ``link`` back after a conversation."""
@@ -75,11 +90,16 @@ class Pool:
 
     async def close(self) -> None:
         """Close every idle socket now, and the others when their conversation is over."""
-        self._is_closed = True
+        with self._ear_making:
+            self._is_closed = True
+        if self._ear is not None:
+            self._ear.stop()
         self._drop_idle()
 
     def after_fork(self) -> None:
         """In a child process: close our copies of the parent's sockets, without a word on them."""
+        if self._ear is not None:
+            self._ear.let_go()
         self._drop_idle()
         self._start_afresh()
 
@@ -97,6 +117,12 @@ class Pool:
             handshake.warn_about(facts, server)
         self.facts = facts
         return link
+
+    def _open_ear(self) -> None:
+        """Begin to listen. Not before the first connection: then the server is there, and lets us in."""
+        with self._ear_making:
+            if self._ear is None and self._hear is not None and not self._is_closed:
+                self._ear = Ear(self._connect, self.channel, self._hear, self._fraction)
 
     def _drop_idle(self) -> None:
         while True:

@@ -1,7 +1,7 @@
 """What everybody may see of a lock's record.
 
-The record of an exclusive hold is ``1x<token><since_ms> <holder>``. The token never leaves the scripts; this
-is about the rest.
+A writer's record is ``2x<token><channel><ticket> <until_ms> <since_ms> <holder>``, see ``lua/shared/record.lua``.
+Token and channel never leave the scripts; this is about the last two.
 """
 
 from __future__ import annotations

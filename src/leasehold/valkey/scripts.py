@@ -44,15 +44,17 @@ def _read(path: str) -> str:
     return (_LUA / f"{path}.lua").read_text(encoding="utf-8")
 
 
-ACQUIRE = load("acquire", keys=("lock", "fence"), arguments=("record", "ttl_ms", "floor"))
-RENEW = load("renew", keys=("lock", "fence", "taken"), arguments=("token", "own_fence", "ttl_ms"))
-RELEASE = load("release", keys=("lock",), arguments=("token",))
-RELEASE_ONCE = load("release_once", keys=("lock", "released"), arguments=("token", "remember_ms"))
-TAKE = load(
-    "take",
-    keys=("lock", "fence", "taken"),
-    arguments=("record", "ttl_ms", "floor", "expect_fence"),
-)
-INSPECT = load("inspect", keys=("lock", "fence"), arguments=())
+_LOCK = ("lock", "fence", "queue", "readers", "people")
+"""The keys of a lock: its record, the counter of grants, who waits, who reads, and what is known of them."""
 
-ALL = (ACQUIRE, RENEW, RELEASE, RELEASE_ONCE, TAKE, INSPECT)
+ACQUIRE = load("acquire", keys=_LOCK, arguments=("record", "ttl_ms", "floor", "wait_ms", "live_ms"))
+# "…" stands for repetition: as many locks as there are.
+ACQUIRE_ALL = load("acquire_all", keys=("lock", "fence", "…"), arguments=("record", "ttl_ms", "floor", "…"))
+LOOK = load("look", keys=_LOCK, arguments=("tokens", "channel", "live_ms"))
+RENEW = load("renew", keys=(*_LOCK, "taken"), arguments=("token", "own_fence", "ttl_ms"))
+RELEASE = load("release", keys=_LOCK, arguments=("token",))
+RELEASE_ONCE = load("release_once", keys=(*_LOCK, "released"), arguments=("token", "remember_ms"))
+TAKE = load("take", keys=(*_LOCK, "taken"), arguments=("record", "ttl_ms", "floor", "expect_fence"))
+INSPECT = load("inspect", keys=_LOCK, arguments=())
+
+ALL = (ACQUIRE, ACQUIRE_ALL, LOOK, RENEW, RELEASE, RELEASE_ONCE, TAKE, INSPECT)

@@ -5,32 +5,39 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from leasehold.core.answers import DONE, Busy, Ended, LockInfo, Refusal
+from leasehold.core.answers import DONE, Busy, Ended, Hold, LockInfo, Look, Refusal
 from leasehold.errors import StoreError
-from leasehold.valkey import faults, scripts
-from leasehold.valkey.keys import check_namespace
+from leasehold.valkey import faults, news, scripts
+from leasehold.valkey.keys import check_namespace, key_of, name_of, pattern_of
 from leasehold.valkey.record import parse_holding
 from leasehold.valkey.verb import ScriptVerb, Verb
 from leasehold.valkey.wire import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from leasehold.core.answers import Grant, ReleaseAnswer, Renewal, RenewAnswer
+    from leasehold.core.answers import Ask, Grant, Line, Mode, News, ReleaseAnswer, Renewal, RenewAnswer
     from leasehold.valkey.wire import Reply, Session, Wire, Word
 
 
 # How long a release is remembered for a driver that repeats it: longer than any driver keeps trying.
 _REMEMBER_MS = 60_000
+# What SCAN looks at in one call: little enough not to keep others waiting.
+_PAGE = 1000
+_FOR_EVER_MS = 10**12
+_MODES: dict[bytes, Mode] = {b"s": "shared"}
 
 
 class ValkeyStore:
     """Implements `leasehold.core.ports.Store` over any `Wire`."""
 
-    def __init__(self, wire: Wire, *, namespace: str) -> None:
+    def __init__(self, wire: Wire, *, namespace: str, live: float) -> None:
         check_namespace(namespace)
         self._wire = wire
+        self._namespace = namespace
+        self._live_ms = _ms(live)
         self._acquire = ScriptVerb(namespace, scripts.ACQUIRE)
+        self._look = ScriptVerb(namespace, scripts.LOOK)
         self._renew = ScriptVerb(namespace, scripts.RENEW)
         self._release = ScriptVerb(namespace, scripts.RELEASE)
         self._release_once = ScriptVerb(namespace, scripts.RELEASE_ONCE)
@@ -44,27 +51,79 @@ class ValkeyStore:
         """See the port."""
         return self._wire.keeps_order
 
+    def listen(self, tell: Callable[[News], None]) -> None:
+        """See the port."""
+        self._wire.listen(lambda payload: news.pass_on(payload, tell))
+
     async def open(self) -> None:
         """See the port."""
         session = self._wire.session or await self._wire.open_session()
         # A command and not just a connection: over a borrowed client only that shows anything.
         self._raise_if_error(await session.call("PING"))
 
-    async def acquire(self, name: str, token: str, ttl: float, floor: int, holder: str) -> Grant | Busy:
+    async def acquire(
+        self,
+        name: str,
+        token: str,
+        ticket: int,
+        ttl: float,
+        floor: int,
+        holder: str,
+        mode: Mode,
+        wait: float | None,
+    ) -> Grant | Busy:
         """See the port."""
         session = self._wire.session or await self._wire.open_session()
-        arguments = _grant_arguments(session, token, ttl, floor, holder)
+        arguments = (
+            *self._grant_arguments(session, token, ticket, ttl, floor, holder, mode),
+            _FOR_EVER_MS if wait is None else _ms(wait),
+            self._live_ms,
+        )
         reply = await session.run(self._acquire, name, arguments)
         if type(reply) is not int:
             reply = await self._checked(reply, self._acquire, name, arguments)
             if type(reply) is not int:
-                fence, left_ms, public = reply
-                if fence:
+                if reply[0]:
                     # The record was written when the token asked first, and is not known word for word.
-                    return fence, _seconds(left_ms), None
-                held = parse_holding(public)
-                return Busy(held and held.holder, _seconds(left_ms))
+                    return reply[0], _seconds(reply[1]), None
+                return _busy(reply)
         return reply, ttl, arguments[0]
+
+    async def acquire_all(self, asks: Sequence[Ask]) -> Sequence[Grant] | str:
+        """See the port."""
+        session = self._wire.session or await self._wire.open_session()
+        keys: list[Word] = []
+        arguments: list[Word] = []
+        receipts: list[str] = []
+        for ask in asks:
+            lock = key_of(self._namespace, ask.name)
+            keys += (lock, lock + b":fence")
+            terms = self._grant_arguments(
+                session, ask.token, ask.ticket, ask.ttl, ask.floor, ask.holder, "exclusive"
+            )
+            arguments += terms
+            receipts.append(terms[0])
+        script = scripts.ACQUIRE_ALL
+        reply = await session.call("EVALSHA", script.sha, len(keys), *keys, *arguments)
+        if _is_noscript(reply):
+            session = self._wire.session or await self._wire.open_session()
+            reply = await session.call("EVAL", script.source, len(keys), *keys, *arguments)
+        self._raise_if_error(reply)
+        if isinstance(reply, int):
+            return asks[reply - 1].name
+        # If a record is not as we would write it now, then the release finds out.
+        return [
+            (fence, _seconds(left_ms), receipt)
+            for (fence, left_ms), receipt in zip(reply, receipts, strict=True)
+        ]
+
+    async def look(self, lines: Sequence[Line]) -> Sequence[Look | StoreError]:
+        """See the port."""
+        channel = self._wire.channel
+        calls = [
+            Call(self._look, line.name, ("".join(line.tokens), channel, self._live_ms)) for line in lines
+        ]
+        return [self._seen(reply) for reply in await self._run_many(calls)]
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewAnswer]:
         """See the port."""
@@ -72,23 +131,26 @@ class ValkeyStore:
             Call(self._renew, renewal.name, (renewal.token, renewal.fence, _ms(renewal.ttl)))
             for renewal in renewals
         ]
-        try:
-            replies = await self._run_many(calls)
-        except StoreError as error:
-            return [error] * len(calls)
-        return [self._renewed(reply) for reply in replies]
+        return [self._renewed(reply) for reply in await self._run_many(calls)]
 
     async def _run_many(self, calls: list[Call]) -> list[Reply]:
-        """The replies to ``calls``; those whose script was forgotten are asked again, in one piece."""
-        session = self._wire.session or await self._wire.open_session()
-        replies = list(await session.run_many(calls))
-        forgotten = [index for index, reply in enumerate(replies) if _is_noscript(reply)]
-        if forgotten:
-            first, *others = [calls[index] for index in forgotten]
-            again = [first._replace(verb=self._renew.in_full), *others]  # the first brings the script along
+        """The replies to ``calls`` of one verb; those whose script was forgotten are asked again, in one piece."""
+        try:
             session = self._wire.session or await self._wire.open_session()
-            for index, reply in zip(forgotten, await session.run_many(again), strict=True):
-                replies[index] = reply
+            replies = list(await session.run_many(calls))
+            forgotten = [index for index, reply in enumerate(replies) if _is_noscript(reply)]
+            if forgotten:
+                first, *others = [calls[index] for index in forgotten]
+                assert isinstance(first.verb, ScriptVerb)
+                again = [
+                    first._replace(verb=first.verb.in_full),
+                    *others,
+                ]  # the first brings the script along
+                session = self._wire.session or await self._wire.open_session()
+                for index, reply in zip(forgotten, await session.run_many(again), strict=True):
+                    replies[index] = reply
+        except StoreError as error:
+            return [error] * len(calls)
         return replies
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseAnswer:
@@ -113,12 +175,23 @@ class ValkeyStore:
         return DONE
 
     async def take(
-        self, name: str, token: str, ttl: float, floor: int, holder: str, expect_fence: int | None
+        self,
+        name: str,
+        token: str,
+        ticket: int,
+        ttl: float,
+        floor: int,
+        holder: str,
+        mode: Mode,
+        expect_fence: int | None,
     ) -> Grant | Refusal:
         """See the port."""
         session = self._wire.session or await self._wire.open_session()
         expected = "" if expect_fence is None else expect_fence
-        arguments = (*_grant_arguments(session, token, ttl, floor, holder), expected)
+        arguments = (
+            *self._grant_arguments(session, token, ticket, ttl, floor, holder, mode),
+            expected,
+        )
         reply = await session.run(self._take, name, arguments)
         fence, second, public = await self._checked(reply, self._take, name, arguments)
         if fence:
@@ -130,12 +203,22 @@ class ValkeyStore:
         """See the port."""
         session = self._wire.session or await self._wire.open_session()
         reply = await session.run(self._inspect, name, ())
-        public, left_ms, last_fence = await self._checked(reply, self._inspect, name, ())
-        fence = int(last_fence) if last_fence else None
-        held = parse_holding(public)
-        if held is None:
-            return LockInfo(name, None, fence, None, None, None, 0)
-        return LockInfo(name, "exclusive", fence, held.holder, held.since, _seconds(left_ms), 0)
+        return _info(name, await self._checked(reply, self._inspect, name, ()))
+
+    async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
+        """See the port. A lock that is there all the time is on some page; now and then it is on two."""
+        session = self._wire.session or await self._wire.open_session()
+        match = pattern_of(self._namespace, pattern)
+        reply = await session.call("SCAN", cursor, "MATCH", match, "COUNT", _PAGE, "TYPE", "string")
+        self._raise_if_error(reply)
+        following, keys = reply
+        names = [name_of(self._namespace, key) for key in dict.fromkeys(keys)]
+        replies = await self._run_many([Call(self._inspect, name, ()) for name in names]) if names else ()
+        found: list[LockInfo] = []
+        for name, answer in zip(names, replies, strict=True):
+            self._raise_if_error(answer)
+            found.append(_info(name, answer))
+        return int(following), [info for info in found if info.is_held or info.waiters]
 
     async def close(self) -> None:
         """End every connection."""
@@ -167,6 +250,25 @@ class ValkeyStore:
             return Ended.EXPIRED  # that it is gone is certain; only the reason is not
         return Ended.TAKEN if reply is not None and int(reply) > fence else Ended.EXPIRED
 
+    def _grant_arguments(
+        self, session: Session, token: str, ticket: int, ttl: float, floor: int, holder: str, mode: Mode
+    ) -> tuple[str, int, int | str]:
+        """What acquire and take have in common: record, ttl_ms, floor."""
+        own_floor = session.floor
+        # "@" tells the script to read the server's clock itself.
+        least = f"@{floor}" if own_floor is None else max(floor, own_floor)
+        kind = "x" if mode == "exclusive" else "s"
+        record = f"2{kind}{token}{self._wire.channel}{ticket} 0 {session.now_ms()} {holder}"
+        return (record, _ms(ttl), least)
+
+    def _seen(self, reply: Reply) -> Look | StoreError:
+        try:
+            self._raise_if_error(reply)
+        except StoreError as error:
+            return error
+        now_ms, left_ms, *places = reply
+        return Look(now_ms / 1000, _seconds(left_ms), [_place(place) for place in places])
+
     def _renewed(self, reply: Reply) -> RenewAnswer:
         try:
             self._raise_if_error(reply)
@@ -189,14 +291,42 @@ class ValkeyStore:
         raise faults.from_reply(str(reply), reply)
 
 
-def _grant_arguments(
-    session: Session, token: str, ttl: float, floor: int, holder: str
-) -> tuple[str, int, int | str]:
-    """What acquire and take have in common: record, ttl_ms, floor."""
-    own_floor = session.floor
-    # "@" tells the script to read the server's clock itself.
-    least = f"@{floor}" if own_floor is None else max(floor, own_floor)
-    return (f"1x{token}{session.now_ms()} {holder}", _ms(ttl), least)
+def _busy(reply: Reply) -> Busy:
+    _, left_ms, public, kind, now_ms, waiters, position = reply
+    held = parse_holding(public)
+    return Busy(
+        held and held.holder,
+        _seconds(left_ms),
+        held and held.since,
+        _mode(kind),
+        waiters,
+        position or None,
+        now_ms / 1000,
+    )
+
+
+def _info(name: str, reply: Reply) -> LockInfo:
+    last_fence, waiters, kind, *holds = reply
+    found: list[Hold] = []
+    for fence, left_ms, public in holds:
+        held = parse_holding(public)
+        assert held is not None
+        found.append(Hold(held.holder, held.since, _seconds(left_ms), fence))
+    if not found:
+        return LockInfo(name, None, int(last_fence) if last_fence else None, (), waiters)
+    latest = max(hold.fence for hold in found) or None  # 0: the counter was deleted by hand
+    return LockInfo(name, _mode(kind), latest, tuple(found), waiters)
+
+
+def _place(place: Reply) -> int | Grant | None:
+    if isinstance(place, int):
+        return place or None
+    fence, left_ms = place
+    return fence, _seconds(left_ms), None
+
+
+def _mode(kind: bytes) -> Mode | None:
+    return _MODES.get(kind, "exclusive") if kind else None
 
 
 def _is_noscript(reply: Reply) -> bool:

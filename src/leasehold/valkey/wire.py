@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from leasehold.valkey.verb import Verb
 
@@ -71,6 +71,15 @@ class Wire(Protocol):
 
     async def open_session(self) -> Session:
         """A session, as soon as there is one; `StoreUnavailable` or `StoreRefused` if there is none."""
+        ...
+
+    @property
+    def channel(self) -> str:
+        """The 16 hexadecimal digits under which this client can be told something; another one after a fork."""
+        ...
+
+    def listen(self, hear: Callable[[bytes], None]) -> None:
+        """Call ``hear`` with whatever is published for this client, as far as it can be heard."""
         ...
 
     @property

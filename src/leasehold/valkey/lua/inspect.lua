@@ -1,9 +1,18 @@
--- Who holds the lock. The token stays here.
--- KEYS: lock, fence
+-- Who holds the lock and how many wait for it. Tokens and channels stay here.
+-- KEYS: lock, fence, queue, readers, people
 -- ARGV:
--- Returns: {public, left_ms, fence}; public is '' and left_ms negative when nobody holds it
-local lock, fence = KEYS[1], KEYS[2]
+-- Returns: {fence, waiters, kind, {fence, left_ms, public}, …}; the first fence is the last one granted, or ''
+local lock, fence, queue, readers, people = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
--- Uses: record
-local _, public = read_record(lock)
-return {public or '', redis.call('PTTL', lock), redis.call('GET', fence) or ''}
+-- Uses: clock, fence, record, waiting, reading, holding, holders
+local waiters = 0
+for _, token in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
+  local _, channel, _, _, deadline_ms = read_entry(token)
+  local alive_ms = channel and tonumber(redis.call('HGET', people, channel)) or 0
+  if alive_ms >= now_ms and tonumber(deadline_ms) >= now_ms then waiters = waiters + 1 end
+end
+local reply = {redis.call('GET', fence) or '', waiters, read_record() or ''}
+for _, hold in ipairs(holders()) do
+  reply[#reply + 1] = {hold.fence, hold.left_ms, hold.public}
+end
+return reply

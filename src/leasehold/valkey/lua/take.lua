@@ -1,26 +1,38 @@
--- Grants the lock whoever holds it, unless the holder is not the expected one.
--- KEYS: lock, fence, taken
+-- Grants the lock whoever holds it, unless the holder is not the expected one. Who waits goes on waiting.
+-- KEYS: lock, fence, queue, readers, people, taken
 -- ARGV: record, ttl_ms, floor, expect_fence
 -- Returns: {fence, left_ms, ''} when taken, also when asked again with the same token;
 --   {0, held_fence, public} when expect_fence is not the holder's (0 and '' when nobody holds it)
-local lock, fence, taken = KEYS[1], KEYS[2], KEYS[3]
+local lock, fence, queue, readers, people, taken = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local record, ttl_ms, floor, expect_fence = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- Uses: clock, fence, record
-local held_by, held = read_record(lock)
-local held_fence = held_by and redis.call('GET', fence)
-local left_ms = redis.call('PTTL', lock)
-if held_by == string.sub(record, 3, 34) then
-  return {held_fence and tonumber(held_fence) or next_fence(fence, floor), left_ms, ''}
+-- Uses: clock, fence, record, waiting, reading, granting, holding, holders
+local token, rest = string.sub(record, 3, 34), string.sub(record, 35)
+local count, left_ms = holding(token)
+if count then return {count, left_ms, ''} end
+local held = holders()
+-- Among readers the latest stands for all: whoever came after the caller looked makes a difference.
+local held_fence, told_ms = 0, 0
+for _, hold in ipairs(held) do
+  held_fence, told_ms = math.max(held_fence, hold.fence), math.max(told_ms, hold.left_ms)
 end
-if expect_fence ~= '' and expect_fence ~= (held_fence or '0') then
-  return {0, tonumber(held_fence or 0), held or ''}
+if expect_fence ~= '' and tonumber(expect_fence) ~= held_fence then
+  return {0, held_fence, held[1] and held[1].public or ''}
 end
-local count = next_fence(fence, floor)
-redis.call('SET', lock, record, 'PX', ttl_ms)
-if held_by then
+
+for _, hold in ipairs(held) do
+  redis.call('HDEL', people, hold.token)
+  redis.call('PUBLISH', 'leasehold:' .. hold.channel, 'taken ' .. hold.ticket)
+end
+redis.call('DEL', lock, readers)
+local channel, ticket, _, public = read_rest(rest)
+local holder = string.sub(public, string.find(public, ' ', 1, true) + 1)
+grant(token, token, string.sub(record, 2, 2), channel, ticket, ttl_ms, floor, holder)
+if held[1] then
   -- Tells whoever lost the lock this way, for as long as they may believe in their lease, why it is gone.
-  local told_ms = math.max(left_ms, redis.call('PTTL', taken), 1)
-  redis.call('SET', taken, string.format('%.0f', count), 'PX', told_ms)
+  told_ms = math.max(told_ms, redis.call('PTTL', taken), 1)
+  redis.call('SET', taken, redis.call('GET', fence), 'PX', whole(told_ms))
 end
-return {count, tonumber(ttl_ms), ''}
+settle()
+count, left_ms = holding(token)
+return {count, left_ms, ''}

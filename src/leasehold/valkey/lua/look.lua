@@ -1,0 +1,29 @@
+-- Keeps the waiters of one client alive, moves the queue on if it can move, and says how each of them stands.
+-- KEYS: lock, fence, queue, readers, people
+-- ARGV: tokens, channel, live_ms
+-- Returns: {now_ms, left_ms, place, …}; left_ms of the current hold; a place is its number in the queue, 0 for a
+--   token that does not wait, or {fence, left_ms} for one that has the lock
+local lock, fence, queue, readers, people = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local tokens, channel, live_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
+
+-- Uses: clock, fence, record, waiting, reading, granting, holding, holders
+if redis.call('EXISTS', queue) == 1 then
+  redis.call('HSET', people, channel, whole(now_ms + live_ms))
+  keep_queue(live_ms)
+  settle()
+  if redis.call('EXISTS', queue) == 1 then guard_queue() end
+end
+local left_ms = 0
+for _, hold in ipairs(holders()) do left_ms = math.max(left_ms, hold.left_ms) end
+local reply = {now_ms, left_ms}
+for start = 1, #tokens, 32 do
+  local token = string.sub(tokens, start, start + 31)
+  local rank = redis.call('ZRANK', queue, token)
+  if rank then
+    reply[#reply + 1] = rank + 1
+  else
+    local count, token_left_ms = holding(token)
+    reply[#reply + 1] = count and {count, token_left_ms} or 0
+  end
+end
+return reply

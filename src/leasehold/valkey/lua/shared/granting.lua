@@ -1,0 +1,51 @@
+-- A grant to somebody who waits starts with a short lease, the window within which it must be claimed, so that a
+-- waiter who is gone costs no more than that. Whoever asks at this moment needs no claim.
+local function grant(token, asker, kind, channel, ticket, ttl_ms, floor, holder)
+  -- By the clock every time: whoever grants here may have connected before the server's data was lost.
+  local count = next_fence(fence, (string.gsub(floor, '^@?', '@')))
+  local is_asker = token == asker
+  local left_ms = is_asker and tonumber(ttl_ms) or math.min(tonumber(ttl_ms), 2000)
+  local since = whole(now_ms)
+  redis.call('ZREM', queue, token)
+  if kind == 'x' then
+    redis.call('HDEL', people, token)
+    write_hold(is_asker and 'w' or 'g', token, channel, ticket, now_ms + left_ms, since .. ' ' .. holder)
+  else
+    write_entry(token, is_asker and 'r' or 'g', channel, ticket, ttl_ms, whole(count), since, holder)
+    read_until(token, now_ms + left_ms)
+  end
+  if not is_asker then
+    local words = {'granted', ticket, whole(count), since, whole(left_ms)}
+    redis.call('PUBLISH', 'leasehold:' .. channel, table.concat(words, ' '))
+  end
+end
+
+-- Ends what has run out, and grants what can be granted now, in the order of the queue: a writer if nobody
+-- holds the lock, readers up to the next writer. Whoever is not alive any more, or past its deadline, is dropped.
+local function settle(asker)
+  local kind, _, rest = read_record()
+  if kind == 'x' then return end
+  if kind and kind ~= 's' and select(3, read_rest(rest)) > now_ms then return end
+  for _, token in ipairs(redis.call('ZRANGEBYSCORE', readers, '-inf', whole(now_ms))) do
+    redis.call('ZREM', readers, token)
+    redis.call('HDEL', people, token)
+  end
+  local is_read = last_reader_until()
+  if kind and not is_read then redis.call('DEL', lock) end
+  while true do
+    local token = redis.call('ZRANGE', queue, 0, 0)[1]
+    if not token then return end
+    local wants, channel, ticket, ttl_ms, deadline_ms, floor, holder = read_entry(token)
+    local alive_ms = wants and tonumber(redis.call('HGET', people, channel)) or 0
+    if not wants or alive_ms < now_ms or tonumber(deadline_ms) < now_ms then
+      redis.call('ZREM', queue, token)
+      redis.call('HDEL', people, token)
+    elseif wants == 'x' and is_read then
+      return
+    else
+      grant(token, asker, wants, channel, ticket, ttl_ms, floor, holder)
+      if wants == 'x' then return end
+      is_read = true
+    end
+  end
+end

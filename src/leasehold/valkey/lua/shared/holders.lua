@@ -1,0 +1,22 @@
+-- Everybody who holds the lock now: a writer, readers by the end of their leases, or nobody.
+local function holders()
+  local kind, token, rest = read_record()
+  local tokens = {token}
+  if kind == 's' then tokens = redis.call('ZRANGEBYSCORE', readers, '(' .. whole(now_ms), '+inf') end
+  local found = {}
+  for _, held_by in ipairs(tokens) do
+    local left_ms = left_of(held_by)
+    if left_ms then
+      local hold = {token = held_by, left_ms = left_ms}
+      if kind == 's' then
+        local _, channel, ticket, _, count, since, holder = read_entry(held_by)
+        hold.channel, hold.ticket, hold.fence, hold.public = channel, ticket, tonumber(count), since .. ' ' .. holder
+      else
+        hold.channel, hold.ticket, _, hold.public = read_rest(rest)
+        hold.fence = tonumber(redis.call('GET', fence)) or 0
+      end
+      found[#found + 1] = hold
+    end
+  end
+  return found
+end
