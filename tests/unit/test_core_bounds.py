@@ -62,7 +62,7 @@ BAD_HOLDERS = [
     {"x": "é" * 400},
     {"x": 10**5_000},
 ]
-BAD_MODES = ["shared", "", None, "EXCLUSIVE", 1]
+BAD_MODES = ["Shared", "", None, "EXCLUSIVE", 1]
 
 ALLOWED = {  # what the message must tell
     "ttl": r"ttl must be a number of seconds from 0\.01 to 86400 \(24 hours\)",

@@ -295,7 +295,10 @@ def test_a_loss_is_told_in_a_thread_at_the_deadline_although_the_store_hangs():
     answer_now = threading.Event()
 
     class HangingStore:
-        async def acquire(self, name, token, ttl, floor, holder):
+        def listen(self, tell):
+            pass
+
+        async def acquire(self, name, token, ticket, ttl, *_):
             return granted(1, ttl)
 
         async def renew(self, renewals):

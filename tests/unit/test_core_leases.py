@@ -428,7 +428,7 @@ def test_a_lease_shows_the_holder_that_others_see(world, store, engine, holder, 
 
 
 def test_inspecting_asks_until_there_is_an_answer(world, store, engine):
-    info = LockInfo("a", None, None, None, None, None, 0)
+    info = LockInfo("a", None, None, (), 0)
     store.answer("inspect", SILENCE, info)
     assert world.run(engine.inspect("a")) is info
     assert not info.is_held

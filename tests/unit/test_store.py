@@ -6,7 +6,7 @@ import hiredis
 import pytest
 from tests.unit.virtual import asking
 
-from leasehold.core.answers import DONE, Busy, Ended, Refusal, Renewal
+from leasehold.core.answers import DONE, Busy, Ended, Granted, Line, Look, Refusal, Renewal, Taken
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
@@ -28,6 +28,10 @@ class ScriptedWire:
     """Implements the ports Wire and Session; never suspends. Notes commands as (verb, words after the keys)."""
 
     keeps_order = True
+    channel = "c" * 16
+
+    def listen(self, hear):
+        self.hear = hear
 
     def __init__(self, *replies, floor=1_000, deletes_if_equal=False, may_ask_twice=False):
         self.replies = list(replies)
@@ -61,18 +65,23 @@ class ScriptedWire:
 
 def make_store(*replies, **options):
     wire = ScriptedWire(*replies, **options)
-    return ValkeyStore(wire, namespace="lock"), wire
+    return ValkeyStore(wire, namespace="lock", live=3), wire
 
 
-def acquire(store, *, ttl=30.0, floor=0):
-    return run(store.acquire("a", TOKEN, ttl, floor, '"me"'))
+def acquire(store, *, ttl=30.0, floor=0, mode="exclusive", wait=5.0):
+    return run(store.acquire("a", TOKEN, 12, ttl, floor, '"me"', mode, wait))
+
+
+def take(store, expect_fence):
+    return run(store.take("a", TOKEN, 12, 30, 0, '"me"', "exclusive", expect_fence))
 
 
 def test_a_bare_number_is_a_fresh_grant():
     store, wire = make_store(77)
     fence, remaining, _receipt = acquire(store)
     assert (fence, remaining) == (77, 30.0)
-    assert wire.sent == [("acquire", f'1x{TOKEN}1700000000000 "me"', 30_000, 1_000)]
+    record = f'2x{TOKEN}{wire.channel}12 0 1700000000000 "me"'
+    assert wire.sent == [("acquire", record, 30_000, 1_000, 5_000, 3_000)]
 
 
 def test_a_grant_of_before_tells_what_is_left():
@@ -81,13 +90,46 @@ def test_a_grant_of_before_tells_what_is_left():
 
 
 def test_busy_tells_who_and_for_how_long():
-    store, _ = make_store([0, 1_234, b'1700000000000 {"user":"alice"}'])
-    assert acquire(store) == Busy({"user": "alice"}, 1.234)
+    store, _ = make_store([0, 1_234, b'1700000000000 {"user":"alice"}', b"s", 1_700_000_001_500, 4, 3])
+    assert acquire(store) == Busy(
+        {"user": "alice"}, 1.234, 1_700_000_000.0, "shared", waiters=4, position=3, asked_at=1_700_000_001.5
+    )
+
+
+def test_who_does_not_wait_has_no_place_in_the_queue():
+    store, wire = make_store([0, 1_234, b'1700000000000 "alice"', b"x", 1_700_000_001_500, 0, 0])
+    assert acquire(store, wait=0).position is None
+    assert wire.sent[0][-2:] == (0, 3_000)
+
+
+def test_waiting_without_limit_is_a_very_long_time_to_the_store():
+    store, wire = make_store([0, 1_234, b'1700000000000 "alice"', b"x", 1_700_000_001_500, 1, 1])
+    acquire(store, wait=None)
+    assert wire.sent[0][-2] == 10**12
+
+
+def test_a_look_tells_places_grants_and_who_is_not_there_any_more():
+    store, wire = make_store([1_700_000_001_500, 1_234, 2, [77, 1_000], 0], hiredis.ReplyError("OOM"))
+    look, refused = run(store.look([Line("a", ["1" * 32, "2" * 32, "3" * 32]), Line("b", ["4" * 32])]))
+    assert look == Look(1_700_000_001.5, 1.234, [2, (77, 1.0, None), None])
+    assert isinstance(refused, StoreRefused)
+    assert wire.sent[0] == ("look", "1" * 32 + "2" * 32 + "3" * 32, wire.channel, 3_000)
+
+
+def test_news_name_tickets_and_what_is_not_understood_is_passed_over():
+    store, wire = make_store()
+    heard = []
+    store.listen(heard.append)
+    wire.hear(b"granted 12 77 1700000001500 2000")
+    wire.hear(b"taken 12")
+    wire.hear(b"something else 12")
+    wire.hear(b"")
+    assert heard == [Granted(12, 77, 1_700_000_001.5, 2.0), Taken(12)]
 
 
 def test_a_holder_that_went_away_meanwhile_leaves_nothing_to_wait_for():
-    store, _ = make_store([0, -2, b'1700000000000 "alice"'])
-    assert acquire(store) == Busy("alice", 0.0)
+    store, _ = make_store([0, -2, b'1700000000000 "alice"', b"x", 1_700_000_001_500, 0, 0])
+    assert acquire(store).remaining == 0.0
 
 
 @pytest.mark.parametrize(("ttl", "ttl_ms"), [(0.01, 10), (0.0101, 11), (1.0001, 1_001), (86_400, 86_400_000)])
@@ -105,7 +147,7 @@ def test_milliseconds_are_rounded_up_so_that_the_store_never_ends_a_lease_before
 def test_the_floor_is_the_larger_of_the_servers_and_the_callers(own, asked, sent):
     store, wire = make_store(9_000, floor=own)
     acquire(store, floor=asked)
-    assert wire.sent[0][-1] == sent
+    assert wire.sent[0][3] == sent
 
 
 def test_a_forgotten_script_is_sent_in_full():
@@ -163,14 +205,14 @@ def test_a_server_that_is_not_the_primary_any_more_ends_the_session():
 
 def test_a_take_that_was_not_expected_tells_by_whom_the_lock_is_held():
     store, wire = make_store([0, 55, b'1700000000000 "alice"'], [0, 0, b""])
-    assert run(store.take("a", TOKEN, 30, 0, '"me"', 54)) == Refusal(55, "alice")
-    assert run(store.take("a", TOKEN, 30, 0, '"me"', 54)) == Refusal(0, None)
+    assert take(store, 54) == Refusal(55, "alice")
+    assert take(store, 54) == Refusal(0, None)
     assert wire.sent[0][-1] == 54
 
 
 def test_a_take_from_anybody_says_nothing_of_a_fence():
     store, wire = make_store([56, 30_000, b""])
-    assert run(store.take("a", TOKEN, 30, 0, '"me"', None))[:2] == (56, 30.0)
+    assert take(store, None)[:2] == (56, 30.0)
     assert wire.sent[0][-1] == ""
 
 

@@ -1,0 +1,333 @@
+"""Waiting in the queue: what news are worth, when to look, when to ask again, and what is left behind."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.virtual import Later, asking, granted
+
+from leasehold.core.answers import Busy, Granted, Look, Taken
+from leasehold.core.tickets import Tickets
+from leasehold.core.waiting import alive_for
+from leasehold.errors import AcquireTimeout, StoreRefused, StoreUnavailable
+
+SILENCE = StoreUnavailable("no answer")
+STORE_TIME = 5_000_000.0
+"""The store's clock when the tests begin; it has nothing to do with ours."""
+
+
+def drift(seconds):
+    return 0.01 * seconds + 0.002
+
+
+def queued(position=1, remaining=20.0, asked_at=STORE_TIME):
+    return Busy("alice", remaining, 1.0, "exclusive", waiters=position, position=position, asked_at=asked_at)
+
+
+def still_waiting(world, started_at):
+    """A look that changes nothing, whenever it is asked for."""
+
+    def answer(asked):
+        now = STORE_TIME + world.now() - started_at
+        return [Look(now, 20.0, [1] * len(line.tokens)) for line in asked["lines"]]
+
+    return answer
+
+
+@pytest.fixture
+def waiting(world, store, engine):
+    """`waiting(**arguments)`: a task that asks for a held lock, and has been told its place."""
+
+    def start(**arguments):
+        store.answer("acquire", queued())
+        store.usual["look"] = still_waiting(world, world.now())
+        task = world.start(engine.acquire("a", **asking(**arguments)))
+        world.settle()
+        return task
+
+    return start
+
+
+def ticket_of(store):
+    return store.asked("acquire")[-1].asked["ticket"]
+
+
+def tell_granted(world, store, *, fence=7, after=0.0, remaining=2.0):
+    """The store's news that it granted the lock so long after the waiter joined."""
+    store.tell(Granted(ticket_of(store), fence, STORE_TIME + after, remaining))
+
+
+def test_news_of_a_grant_end_the_waiting_without_another_request(world, store, waiting):
+    task = waiting(renew=True)
+    tell_granted(world, store)
+    world.settle()
+    assert task.result.fence == 7
+    assert len(store.asked("acquire")) == 1
+    assert store.asked("renew") == []
+
+
+def test_a_pushed_grant_is_valid_from_when_the_store_gave_it_and_not_from_when_it_was_heard(
+    world, store, waiting
+):
+    started_at = world.now()
+    task = waiting(renew=True, wait=60)
+    world.advance(0.03)  # before the first look
+    tell_granted(world, store, after=0.01, remaining=2.0)
+    world.settle()
+    assert task.result.valid_until == pytest.approx(started_at + 0.01 * 0.99 + 2.0 - drift(2.0))
+
+
+def test_a_look_brings_the_clocks_together_again(world, store, waiting):
+    """Otherwise the drift of a long wait would eat up the whole grant."""
+    started_at = world.now()
+    task = waiting(renew=True, wait=None)
+    world.advance(600)
+    looked_at = store.asked("look")[-1].at
+    tell_granted(world, store, after=600.0, remaining=2.0)
+    world.settle()
+    since_look = started_at + 600 - looked_at
+    assert task.result.valid_until == pytest.approx(looked_at + since_look * 0.99 + 2.0 - drift(2.0))
+
+
+def test_a_grant_that_was_heard_too_late_is_not_reported_but_asked_about(world, store, waiting):
+    task = waiting(renew=True, wait=60)
+    world.time += 2.5  # the process was paused
+    store.answer("acquire", granted(9, 30))
+    tell_granted(world, store, after=0.0, remaining=2.0)
+    world.settle()
+    assert task.result.fence == 9
+    assert len({call.asked["token"] for call in store.asked("acquire")}) == 1
+
+
+def test_who_does_not_renew_claims_the_grant_before_it_is_told_of_it(world, store, waiting):
+    task = waiting(renew=False, ttl=30)
+    store.answer("acquire", Later(0.1, granted(7, 30)))
+    tell_granted(world, store, remaining=2.0)
+    world.settle()
+    assert not task.is_done
+    sent_at = world.now()
+    world.advance(0.1)
+    assert task.result.valid_until == pytest.approx(sent_at + 30 - drift(30))
+
+
+def test_a_claim_that_comes_too_late_goes_back_to_waiting(world, store, waiting):
+    task = waiting(renew=False, ttl=30, wait=60)
+    store.answer("acquire", queued(position=5))
+    tell_granted(world, store, remaining=2.0)
+    world.settle()
+    assert not task.is_done
+    store.answer("acquire", granted(11, 30))
+    tell_granted(world, store, fence=11, after=0.1, remaining=2.0)
+    world.settle()
+    assert task.result.fence == 11
+
+
+def test_a_grant_that_is_as_long_as_asked_for_needs_no_claim(world, store, waiting):
+    task = waiting(renew=False, ttl=1.5)
+    tell_granted(world, store, remaining=1.5)
+    world.settle()
+    assert task.result.fence == 7
+    assert len(store.asked("acquire")) == 1
+
+
+def test_who_renews_claims_by_a_renewal_at_a_third_of_the_window(world, store, waiting):
+    task = waiting(renew=True, ttl=30)
+    granted_at = world.now()
+    tell_granted(world, store, remaining=2.0)
+    world.advance(1)
+    (renewal,) = store.asked("renew")
+    assert renewal.at == pytest.approx(granted_at + 2.0 / 3, abs=0.03)
+    assert renewal.asked["renewals"][0].ttl == 30
+    assert task.result.remaining() > 25
+
+
+def test_news_that_overtake_the_answer_are_not_lost(world, store, engine):
+    store.answer("acquire", Later(0.5, queued()))
+    store.usual["look"] = still_waiting(world, world.now())
+    task = world.start(engine.acquire("a", **asking(renew=True)))
+    world.advance(0.4)
+    tell_granted(world, store, after=0.4)
+    world.advance(0.1)
+    assert task.result.fence == 7
+
+
+def test_news_that_come_twice_are_news_once(world, store, waiting):
+    task = waiting(renew=True)
+    tell_granted(world, store)
+    tell_granted(world, store)
+    world.settle()
+    tell_granted(world, store)
+    world.settle()
+    assert task.result.fence == 7
+    assert not task.result.is_lost
+
+
+def test_news_for_nobody_are_passed_over(world, store, engine):
+    store.tell(Granted(4711, 7, STORE_TIME, 2.0))
+    store.tell(Taken(4712))
+    store.answer("acquire", granted(8, 30))
+    assert not world.run(engine.acquire("a", **asking())).is_lost
+
+
+def test_news_for_nobody_do_not_pile_up():
+    tickets = Tickets()
+    for ticket in range(5_000):
+        tickets.tell(Taken(ticket))
+    assert len(tickets._early) <= 1_024
+
+
+def test_leases_that_nobody_gave_back_do_not_pile_up(world, store, engine):
+    store.usual["acquire"] = granted(7, 1)
+    for _ in range(5_000):
+        world.run(engine.acquire("a", **asking(ttl=1)))
+        world.time += 0.01
+    assert len(engine.tickets._known) < 2_000
+
+
+def test_a_grant_that_was_taken_before_we_looked_is_asked_about(world, store, waiting):
+    task = waiting(renew=True, wait=60)
+    ticket = ticket_of(store)
+    store.answer("acquire", queued(position=2))
+    store.tell(Granted(ticket, 7, STORE_TIME, 2.0))
+    store.tell(Taken(ticket))
+    world.settle()
+    assert not task.is_done
+    assert len(store.asked("acquire")) == 2
+
+
+def test_a_holder_hears_at_once_that_the_lock_was_taken(world, store, engine):
+    store.answer("acquire", granted(7, 30))
+    lease = world.run(engine.acquire("a", **asking()))
+    store.tell(Taken(ticket_of(store)))
+    assert lease.loss() == "taken"
+
+
+def test_a_lost_push_costs_no_more_than_the_retry_interval(world, store, waiting):
+    task = waiting(renew=True)
+    started_at = world.now()
+    store.answer("look", [Look(STORE_TIME, 2.0, [(7, 2.0, None)])])
+    world.advance(0.05)
+    assert task.result.fence == 7
+    sent_at = store.asked("look")[0].at
+    assert sent_at <= started_at + 0.05
+    assert task.result.valid_until == pytest.approx(sent_at + 2.0 - drift(2.0))
+
+
+def test_one_look_serves_all_who_wait_in_a_client(world, store, engine):
+    store.usual["acquire"] = queued()
+    store.usual["look"] = still_waiting(world, world.now())
+    for number in range(50):
+        world.start(engine.acquire("a" if number % 2 else "b", **asking(wait=None)))
+    world.advance(1)
+    looks = store.asked("look")
+    assert 19 <= len(looks) <= 26
+    assert sorted((line.name, len(line.tokens)) for line in looks[0].asked["lines"]) == [("a", 25), ("b", 25)]
+
+
+def test_the_end_of_the_hold_is_looked_at_when_it_comes(world, store, engine):
+    engine.room._interval = 60
+    store.answer("acquire", queued(remaining=1.5))
+    store.answer("look", [Look(STORE_TIME + 1.5, 2.0, [(7, 2.0, None)])])
+    task = world.start(engine.acquire("a", **asking(renew=True)))
+    world.advance(1.49)
+    assert store.asked("look") == []
+    world.advance(0.02)
+    assert task.result.fence == 7
+
+
+def test_a_free_lock_is_not_looked_at_in_a_frenzy(world, store, engine):
+    store.answer("acquire", queued(remaining=0.0))
+    store.usual["look"] = lambda asked: [Look(STORE_TIME, 0.0, [1]) for _ in asked["lines"]]
+    world.start(engine.acquire("a", **asking(wait=None)))
+    world.advance(1)
+    assert len(store.asked("look")) < 30
+
+
+def test_who_is_not_in_the_queue_any_more_joins_again_with_the_same_token(world, store, waiting):
+    """The store was emptied, or we were taken for dead."""
+    task = waiting(renew=True, wait=60)
+    store.answer("look", [Look(STORE_TIME, 0.0, [None])])
+    store.answer("acquire", granted(9, 30))
+    world.advance(0.1)
+    assert task.result.fence == 9
+    assert len({call.asked["token"] for call in store.asked("acquire")}) == 1
+
+
+@pytest.mark.parametrize("answer", [[SILENCE], SILENCE], ids=["of one line", "of all"])
+def test_when_looking_fails_each_asks_for_itself(world, store, waiting, answer):
+    task = waiting(renew=True, wait=60)
+    store.answer("look", answer)
+    store.answer("acquire", granted(9, 30))
+    world.advance(0.1)
+    assert task.result.fence == 9
+
+
+def test_a_store_that_stays_silent_while_we_wait_ends_the_waiting(world, store, waiting):
+    started_at = world.now()
+    task = waiting(wait=600)
+    store.usual["look"] = SILENCE
+    store.usual["acquire"] = SILENCE
+    world.advance(10)
+    assert isinstance(task.error, StoreUnavailable)
+    assert world.now() - started_at >= 2
+    assert store.asked("release") != []
+
+
+def test_waiting_in_vain_ends_with_a_last_question_that_leaves_the_queue(world, store, waiting):
+    task = waiting(wait=1.5)
+    store.answer("acquire", Busy("alice", 3.0, 1.0, "exclusive", waiters=4))
+    world.advance(1.5)
+    assert isinstance(task.error, AcquireTimeout)
+    assert store.asked("acquire")[-1].asked["wait"] == 0
+    assert (task.error.position, task.error.waiters, task.error.retry_after) == (1, 4, 3.0)
+    world.advance(60)
+    assert store.asked("release") == []
+
+
+def test_a_turn_that_comes_with_the_last_question_counts(world, store, waiting):
+    task = waiting(wait=1.5)
+    store.answer("acquire", granted(7, 30))
+    world.advance(1.5)
+    assert task.result.fence == 7
+
+
+def test_the_store_is_told_how_long_we_still_wait(world, store, waiting):
+    waiting(wait=10)
+    store.answer("look", [Look(STORE_TIME, 0.0, [None])])
+    store.answer("acquire", queued())
+    world.advance(0.1)
+    first, second = store.asked("acquire")
+    assert first.asked["wait"] == 10
+    assert 9.9 < second.asked["wait"] < 10
+
+
+def test_a_cancelled_waiter_leaves_the_queue_at_once(world, store, waiting):
+    task = waiting(wait=None)
+    world.advance(1)
+    task.cancel()
+    world.settle()
+    assert [call.asked["token"] for call in store.asked("release")] == [
+        store.asked("acquire")[0].asked["token"]
+    ]
+
+
+def test_a_cancelled_waiter_is_not_looked_after_any_more(world, store, waiting):
+    task = waiting(wait=None)
+    world.advance(1)
+    task.cancel()
+    world.settle()
+    looks = len(store.asked("look"))
+    world.advance(60)
+    assert len(store.asked("look")) == looks
+
+
+def test_closing_the_client_ends_the_waiting(world, store, engine, waiting):
+    task = waiting(wait=None)
+    store.usual["acquire"] = StoreRefused("this client is closed")
+    world.run(engine.close())
+    world.settle()
+    assert isinstance(task.error, StoreRefused)
+
+
+def test_a_client_counts_as_alive_for_several_looks():
+    assert alive_for(0.05) == 3.0
+    assert alive_for(5.0) == 20.0
