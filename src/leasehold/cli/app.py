@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from leasehold.cli import options, releasing, running, serving, showing
+from leasehold.cli import listing, options, releasing, running, serving, showing
 from leasehold.cli.exits import AFTER_SIGNAL, MEANINGS, Exit
 from leasehold.cli.stores import Store
 
@@ -61,6 +61,13 @@ def run(
             envvar="LEASEHOLD_WAIT",
         ),
     ] = "5",
+    shared: Annotated[
+        bool,
+        typer.Option(
+            "--shared",
+            help="Hold it as a reader, together with other readers; who holds it without this holds it alone.",
+        ),
+    ] = False,
     holder: Annotated[
         str | None,
         typer.Option(help="Who to show as the holder. Default: user@host:pid.", show_default=False),
@@ -92,6 +99,10 @@ def run(
     The command finds its fence in LEASEHOLD_FENCE and the lock's name in
     LEASEHOLD_NAME. Its exit code is passed on, and signals are passed on to it.
 
+    Whoever waits gets the lock in the order of asking: readers (--shared) who
+    stand next to each other together, and none of them before a writer who
+    came first.
+
     If the lease is lost, the command and all it has started get SIGTERM, and
     SIGKILL after --grace. If the store cannot be reached, SIGTERM comes early
     enough that the command has ended when the lease does. If leasehold itself
@@ -99,7 +110,8 @@ def run(
 
     What the command leaves in the background runs on without the lock.
     """
-    terms = running.Terms(ttl, options.seconds_to_wait(wait), holder, max_hold, grace)
+    mode = "shared" if shared else "exclusive"
+    terms = running.Terms(ttl, options.seconds_to_wait(wait), mode, holder, max_hold, grace)
     client = Store(url, data_dir, namespace, timeout).connect(
         retry_interval=retry_interval, allow_eviction=allow_eviction
     )
@@ -116,13 +128,55 @@ def show(
     timeout: options.Timeout = 2,
     json: options.Json = False,
 ) -> None:
-    """Show who holds a lock, since when, and for how long."""
+    """Show who holds a lock, since when and for how long, and how many wait for it.
+
+    A lock that is shared is shown with all of its readers. remaining is the time
+    until it is free at the latest, unless a lease is renewed, as most are.
+
+    With --json: one object with name, is_held, mode, holder, held_since (Unix
+    time), remaining (seconds), fence (text), waiters, and holds, in which every
+    holder has a holder, held_since, remaining and fence of its own. A free lock
+    is no error.
+    """
     with Store(url, data_dir, namespace, timeout).connect_blocking(allow_eviction=True) as locks:
         info = locks.inspect(name)
     if json:
         showing.show_json(showing.lock_as_json(info))
     else:
         showing.show_lock(info)
+
+
+@app.command()
+def ls(
+    pattern: Annotated[
+        str,
+        typer.Argument(
+            metavar="[PATTERN]",
+            help="Which names: * for anything, ? for one character, [ab] for one of these. Quote it: 'deal:*'.",
+        ),
+    ] = "*",
+    *,
+    url: options.Url = None,
+    data_dir: options.DataDir = None,
+    namespace: options.Namespace = "lock",
+    timeout: options.Timeout = 2,
+    json: options.Json = False,
+) -> None:
+    """List the locks that are held or waited for.
+
+    On a terminal a table. Elsewhere a line for each lock, without a heading and
+    with tabs between name, holder, mode, since, remaining (seconds), waiters and
+    fence; - stands for nothing, and what a terminal would obey is escaped. With
+    --json one object a line, each as show --json has it.
+
+    Up to 1,000 locks are sorted by name. More are listed as they come, so any
+    number can be; of those one may, rarely, be listed twice. The store is read
+    in small steps, and what changes meanwhile may or may not be seen.
+
+    That nothing matches is said on stderr, and is no error.
+    """
+    with Store(url, data_dir, namespace, timeout).connect_blocking(allow_eviction=True) as locks:
+        listing.show_locks(locks.list(pattern), pattern, in_json=json)
 
 
 @app.command()
@@ -138,10 +192,11 @@ def release(
     timeout: options.Timeout = 2,
     json: options.Json = False,
 ) -> None:
-    """Take a lock away from its holder and set it free.
+    """Take a lock away from its holder, or from all of its readers, and set it free.
 
     The fence grows, so a resource that compares fences will refuse the old
-    holder as soon as it has seen the next one.
+    holder as soon as it has seen the next one. Whoever waits for the lock gets
+    it, in the order of asking.
     """
     releasing.check_is_meant(name, is_forced=force)
     with Store(url, data_dir, namespace, timeout).connect_blocking(allow_eviction=True) as locks:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from leasehold.cli.commands import Command, find_executable
 from leasehold.cli.exits import AFTER_SIGNAL
 from leasehold.cli.failures import explain, failure_of, warn
 from leasehold.cli.signals import Signals
-from leasehold.cli.wording import holder_line, moment
-from leasehold.errors import AcquireTimeout, InvalidRequest, LeaseLost, LockBusy, LossReason, StoreError
+from leasehold.cli.wording import busy_line
+from leasehold.errors import InvalidRequest, LeaseLost, LockBusy, LossReason, StoreError
 
 if TYPE_CHECKING:
     from leasehold import Client, Lease
+    from leasehold.core.answers import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Terms:
 
     ttl: float
     wait: float | None
+    mode: Mode
     holder: str | None
     max_hold: float | None
     grace: float
@@ -63,15 +64,17 @@ async def _run_locked(locks: Client, name: str, command: list[str], terms: Terms
             name,
             ttl=terms.ttl,
             wait=terms.wait,
+            mode=terms.mode,
             holder=terms.holder,
             max_hold=terms.max_hold,
             on_loss="signal",
         ) as lease:
+            await _claim(lease, terms)
             environ = os.environ | {"LEASEHOLD_NAME": name, "LEASEHOLD_FENCE": str(lease.fence)}
             signals.command = await Command.start(command, environ)
             code = await _attend(signals.command, lease, terms)
     except LockBusy as busy:
-        await _say_who(locks, busy)
+        raise failure_of(busy, busy_line(busy)) from busy
     except LeaseLost as lost:
         if code is None:
             raise
@@ -83,6 +86,16 @@ async def _run_locked(locks: Client, name: str, command: list[str], terms: Terms
         warn(f"the command has ended, but the lock stays held until its ttl is over: {explain(error)}")
     assert code is not None
     return code
+
+
+async def _claim(lease: Lease, terms: Terms) -> None:
+    """Have the whole ttl before the command starts.
+
+    Whoever waited gets a short lease at first, which the first renewal makes a full one. To `_loss` it would
+    look like one that is about to end.
+    """
+    if lease.remaining() < 2 * terms.margin:
+        await lease.renew()
 
 
 async def _attend(command: Command, lease: Lease, terms: Terms) -> int:
@@ -108,18 +121,3 @@ async def _loss(lease: Lease, margin: float) -> LossReason:
         if reason := await lease.lost(timeout=left):
             return reason
     return lease.loss() or ("max_hold" if lease.valid_until == lease.hold_until else "expired")
-
-
-async def _say_who(locks: Client, busy: LockBusy) -> NoReturn:
-    """Report a busy lock with its holder and since when, as far as that can still be found out."""
-    holder, since = busy.holder, None
-    with suppress(StoreError):
-        info = await locks.inspect(busy.name)
-        if info.is_held:
-            holder, since = info.holder, info.held_since
-    message = f"{busy.name!r} is held by {holder_line(holder) if holder is not None else 'somebody else'}"
-    if since is not None:
-        message += f" since {moment(since)}"
-    if isinstance(busy, AcquireTimeout):
-        message += f"; gave up after {busy.waited:.1f} s"
-    raise failure_of(busy, message, held_since=since) from busy

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from leasehold.errors import Holder, describe_holder
+from leasehold.errors import AcquireTimeout, Holder, LockBusy, describe_holder
+
+if TYPE_CHECKING:
+    from leasehold import LockInfo
 
 
 def printable(text: str) -> str:
@@ -20,12 +24,47 @@ def holder_line(holder: Holder | None) -> str:
     return printable(describe_holder(holder))
 
 
+def holders_line(info: LockInfo) -> str:
+    """Who holds a lock, in one cell of a table: the first of several readers stands for all."""
+    if not info.holds:
+        return "-"
+    more = len(info.holds) - 1
+    return holder_line(info.holder) + (f" and {more} more" if more else "")
+
+
+def busy_line(busy: LockBusy) -> str:
+    """Why there was no lease: who has it since when and for how long, who waits, and how far we got ourselves."""
+    if busy.holder is None:
+        held = "goes to somebody who came first" if busy.mode is None else "is held by somebody else"
+    else:
+        held = f"is held{' for reading' if busy.mode == 'shared' else ''} by {holder_line(busy.holder)}"
+    parts = [f"{busy.name!r} {held}"]
+    if busy.held_since is not None:
+        parts[0] += f" since {moment(busy.held_since)}"
+    if busy.retry_after is not None and busy.mode is not None:
+        parts.append(f"{duration(busy.retry_after)} left unless renewed")
+    parts.append(f"{busy.waiters or 'nobody'} {'wait' if busy.waiters > 1 else 'waits'}")
+    if isinstance(busy, AcquireTimeout):
+        place = "" if busy.position is None else f" as number {busy.position} in the queue"
+        parts.append(f"gave up after {busy.waited:.1f} s{place}")
+    return "; ".join(parts)
+
+
 def moment(unix_time: float) -> str:
     """``2026-03-01 14:03:11 (5 min ago)``, in local time."""
     then = datetime.fromtimestamp(unix_time, UTC).astimezone()
+    return f"{then:%Y-%m-%d %H:%M:%S} ({ago(unix_time)})"
+
+
+def timestamp(unix_time: float) -> str:
+    """``2026-03-01T14:03:11+01:00``: local time that sorts, and that other machines understand."""
+    return datetime.fromtimestamp(unix_time, UTC).astimezone().isoformat(timespec="seconds")
+
+
+def ago(unix_time: float) -> str:
+    """``5 min ago``."""
     # The server's clock may run ahead of ours.
-    passed = max(0.0, (datetime.now(UTC) - then).total_seconds())
-    return f"{then:%Y-%m-%d %H:%M:%S} ({duration(passed)} ago)"
+    return f"{duration(max(0.0, datetime.now(UTC).timestamp() - unix_time))} ago"
 
 
 def duration(seconds: float) -> str:

@@ -22,7 +22,7 @@ end
 
 for _, hold in ipairs(held) do
   redis.call('HDEL', people, hold.token)
-  redis.call('PUBLISH', 'leasehold:' .. hold.channel, 'taken ' .. hold.ticket)
+  redis.pcall('PUBLISH', 'leasehold:' .. hold.channel, 'taken ' .. hold.ticket)
 end
 redis.call('DEL', lock, readers)
 local channel, ticket, _, public = read_rest(rest)

@@ -15,8 +15,9 @@ local function grant(token, asker, kind, channel, ticket, ttl_ms, floor, holder)
     read_until(token, now_ms + left_ms)
   end
   if not is_asker then
+    -- A hint, so it must not fail what it tells of: this user may not be allowed to publish.
     local words = {'granted', ticket, whole(count), since, whole(left_ms)}
-    redis.call('PUBLISH', 'leasehold:' .. channel, table.concat(words, ' '))
+    redis.pcall('PUBLISH', 'leasehold:' .. channel, table.concat(words, ' '))
   end
 end
 
