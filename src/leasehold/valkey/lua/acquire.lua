@@ -23,8 +23,10 @@ if is_free then
   end
 end
 
--- Uses: clock, fence, record, waiting, reading, granting, holding, leaving, busy
+-- Uses: clock, fence
 if is_free then return restart_fence(fence, floor) end
+
+-- Uses: record, waiting, reading, granting, holding, leaving, busy
 local token = string.sub(record, 3, 34)
 local count, left_ms = holding(token)
 if count then
@@ -44,8 +46,9 @@ local holder = string.sub(public, string.find(public, ' ', 1, true) + 1)
 write_entry(token, mode, channel, ticket, ttl_ms, whole(now_ms + wait_ms), floor, holder)
 redis.call('HSET', people, channel, whole(now_ms + live_ms))
 keep_queue(tonumber(live_ms))
-settle(token)
-count, left_ms = holding(token)
-if count then return {count, left_ms, ''} end
+if settle(token) then
+  count, left_ms = holding(token)
+  return {count, left_ms, ''}
+end
 if wait_ms == '0' then leave(token) else guard_queue() end
 return describe_busy(token)

@@ -2,7 +2,8 @@
 -- waiter who is gone costs no more than that. Whoever asks at this moment needs no claim.
 local function grant(token, asker, kind, channel, ticket, ttl_ms, floor, holder)
   -- By the clock every time: whoever grants here may have connected before the server's data was lost.
-  local count = next_fence(fence, (string.gsub(floor, '^@?', '@')))
+  local count = math.max(now_us, tonumber((string.gsub(floor, '^@', ''))), (redis.call('GET', fence) or 0) + 1)
+  redis.call('SET', fence, whole(count), 'EX', 172800)
   local is_asker = token == asker
   local left_ms = is_asker and tonumber(ttl_ms) or math.min(tonumber(ttl_ms), 2000)
   local since = whole(now_ms)
@@ -23,29 +24,28 @@ end
 
 -- Ends what has run out, and grants what can be granted now, in the order of the queue: a writer if nobody
 -- holds the lock, readers up to the next writer. Whoever is not alive any more, or past its deadline, is dropped.
+-- Says whether the asker was granted anything.
 local function settle(asker)
   local kind, _, rest = read_record()
   if kind == 'x' then return end
   if kind and kind ~= 's' and select(3, read_rest(rest)) > now_ms then return end
-  for _, token in ipairs(redis.call('ZRANGEBYSCORE', readers, '-inf', whole(now_ms))) do
-    redis.call('ZREM', readers, token)
-    redis.call('HDEL', people, token)
-  end
-  local is_read = last_reader_until()
+  local is_read = kind == 's' and end_readers()
   if kind and not is_read then redis.call('DEL', lock) end
+  local is_granted = false
   while true do
     local token = redis.call('ZRANGE', queue, 0, 0)[1]
-    if not token then return end
+    if not token then return is_granted end
     local wants, channel, ticket, ttl_ms, deadline_ms, floor, holder = read_entry(token)
     local alive_ms = wants and tonumber(redis.call('HGET', people, channel)) or 0
     if not wants or alive_ms < now_ms or tonumber(deadline_ms) < now_ms then
       redis.call('ZREM', queue, token)
       redis.call('HDEL', people, token)
     elseif wants == 'x' and is_read then
-      return
+      return is_granted
     else
       grant(token, asker, wants, channel, ticket, ttl_ms, floor, holder)
-      if wants == 'x' then return end
+      is_granted = is_granted or token == asker
+      if wants == 'x' then return is_granted end
       is_read = true
     end
   end

@@ -12,3 +12,12 @@ local function read_until(token, until_ms)
   keep_people(all_ms)
   write_lock('2s', all_ms)
 end
+
+-- Forgets the readers whose leases have run out; says whether any are left.
+local function end_readers()
+  for _, token in ipairs(redis.call('ZRANGEBYSCORE', readers, '-inf', whole(now_ms))) do
+    redis.call('ZREM', readers, token)
+    redis.call('HDEL', people, token)
+  end
+  return redis.call('EXISTS', readers) == 1
+end

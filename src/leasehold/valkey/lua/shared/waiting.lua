@@ -2,7 +2,8 @@
 -- leases. people: what is known of each token, and until when each client (by its channel) counts as alive.
 -- An entry is kind, channel (16), then 'ticket ttl_ms a b holder'. Kinds: x and s wait, a is their deadline_ms and
 -- b their floor; g and r read, a is their fence and b their since_ms; g is not claimed yet.
-local now_ms = math.floor(now_us() / 1000)
+local now_us = now_us()
+local now_ms = math.floor(now_us / 1000)
 
 local function whole(number) return string.format('%.0f', number) end
 
@@ -24,7 +25,8 @@ local function keep_people(left_ms)
 end
 
 local function keep_queue(live_ms)
-  if redis.call('PTTL', queue) < live_ms then redis.call('PEXPIRE', queue, whole(live_ms)) end
+  if redis.call('PTTL', queue) >= live_ms then return end
+  redis.call('PEXPIRE', queue, whole(live_ms))
   keep_people(live_ms)
 end
 
@@ -41,11 +43,12 @@ end
 -- While somebody waits, the lock's own key must stay, whatever becomes of the lease.
 local function guard_queue()
   local kind, token, rest = read_record()
-  local queue_ms = redis.call('PTTL', queue)
+  local left_ms = redis.call('PTTL', lock)
   if kind == 'x' then
     local channel, ticket, _, public = read_rest(rest)
-    write_hold('w', token, channel, ticket, now_ms + redis.call('PTTL', lock), public)
-  elseif redis.call('PTTL', lock) < queue_ms then
-    redis.call('PEXPIRE', lock, queue_ms)
+    write_hold('w', token, channel, ticket, now_ms + left_ms, public)
+  else
+    local queue_ms = redis.call('PTTL', queue)
+    if left_ms < queue_ms then redis.call('PEXPIRE', lock, queue_ms) end
   end
 end
