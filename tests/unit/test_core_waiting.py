@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.virtual import Later, asking, granted
+from tests.unit.virtual import NEVER, Later, asking, granted
 
 from leasehold.core.answers import Busy, Granted, Look, Taken
 from leasehold.core.tickets import Tickets
+from leasehold.core.together import LeasesState, acquire_all
 from leasehold.core.waiting import alive_for
-from leasehold.errors import AcquireTimeout, StoreRefused, StoreUnavailable
+from leasehold.errors import AcquireTimeout, LockBusy, StoreRefused, StoreUnavailable
 
 SILENCE = StoreUnavailable("no answer")
 STORE_TIME = 5_000_000.0
@@ -331,3 +332,77 @@ def test_closing_the_client_ends_the_waiting(world, store, engine, waiting):
 def test_a_client_counts_as_alive_for_several_looks():
     assert alive_for(0.05) == 3.0
     assert alive_for(5.0) == 20.0
+
+
+# Several locks at once
+
+
+def asked_for_all(**changed):
+    arguments = asking(**changed)
+    return [arguments[key] for key in ("ttl", "wait", "mode", "holder", "renew", "max_hold", "floor")]
+
+
+def test_free_locks_are_had_in_one_request(world, store, engine):
+    store.answer("acquire_all", [granted(7, 30), granted(8, 30)])
+    leases = world.run(acquire_all(engine, ["b", "a"], *asked_for_all(renew=True)))
+    assert [(lease.name, lease.fence) for lease in leases] == [("b", 7), ("a", 8)]
+    assert [call.verb for call in store.calls] == ["acquire_all"]
+
+
+def test_busy_locks_are_waited_for_in_the_byte_order_of_their_names(world, store, engine):
+    store.answer("acquire_all", "é")
+    store.usual["acquire"] = granted(7, 30)
+    leases = world.run(acquire_all(engine, ["é", "z", "Z"], *asked_for_all(renew=True)))
+    assert [call.asked["name"] for call in store.asked("acquire")] == ["Z", "z", "é"]
+    assert [lease.name for lease in leases] == ["é", "z", "Z"]
+
+
+def test_what_was_had_already_is_given_back_when_another_cannot_be_had(world, store, engine):
+    store.answer("acquire_all", "b")
+    store.answer("acquire", granted(7, 30), Busy("alice", 3.0))
+    with pytest.raises(LockBusy):
+        world.run(acquire_all(engine, ["a", "b"], *asked_for_all(wait=0)))
+    (given_back,) = store.asked("release")
+    assert given_back.asked["name"] == "a"
+
+
+def test_what_was_had_already_is_given_back_when_the_caller_is_cancelled(world, store, engine):
+    store.answer("acquire_all", "b")
+    store.answer("acquire", granted(7, 30), NEVER)
+    task = world.start(acquire_all(engine, ["a", "b"], *asked_for_all()))
+    world.settle()
+    task.cancel()
+    world.settle()
+    assert sorted(call.asked["name"] for call in store.asked("release")) == ["a", "b"]
+
+
+def test_what_is_held_already_is_kept_alive_while_the_rest_is_waited_for(world, store, engine):
+    store.answer("acquire_all", "b")
+    store.answer("acquire", granted(7, 3), Later(20, granted(8, 3)))
+    task = world.start(acquire_all(engine, ["a", "b"], *asked_for_all(ttl=3, wait=60)))
+    world.advance(19)
+    assert len(store.asked("renew")) >= 6
+    assert not task.is_done
+
+
+def test_an_attempt_whose_outcome_is_unknown_is_given_back(world, store, engine):
+    store.usual["acquire_all"] = SILENCE
+    with pytest.raises(StoreUnavailable):
+        world.run(acquire_all(engine, ["a", "b"], *asked_for_all()))
+    world.settle()
+    assert {call.asked["name"] for call in store.asked("release")} == {"a", "b"}
+
+
+def test_one_that_is_lost_ends_the_waiting_for_all_of_them_and_for_no_other(world, store, engine):
+    store.answer("acquire_all", [granted(7, 30), granted(8, 30)])
+    leases = world.run(acquire_all(engine, ["a", "b"], *asked_for_all()))
+    together = LeasesState(engine, leases)
+    waiting_for_all = world.start(together.wait_until_lost(None))
+    waiting_for_b = world.start(engine.lost(leases[1]))
+    world.advance(1)
+    leases[0].end("taken")
+    world.settle()
+    assert waiting_for_all.result == "taken"
+    assert not waiting_for_b.is_done
+    assert together.is_lost
+    assert together.remaining() == 0.0

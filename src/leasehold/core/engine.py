@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from leasehold.core import bounds
 from leasehold.core.acquiring import Quest, Request, arrived_late, trusted_grant
 from leasehold.core.answers import DONE, Ask, Done, Ended, Refusal
+from leasehold.core.beginning import is_first
 from leasehold.core.keeping import Keeper, renewal_of
 from leasehold.core.lease import LeaseState
 from leasehold.core.settling import Orphan, Settler
@@ -73,8 +74,6 @@ class Engine(Generic[L]):
             self.store, self.clock, self.random, self.concurrency, interval=self.retry.cap
         )
         self._is_closed = False
-        self._keeper_runs = False
-        self._settler_runs = False
 
     def after_fork(self, concurrency: Concurrency) -> None:
         """In a child process: own nothing of what the parent holds."""
@@ -364,8 +363,7 @@ class Engine(Generic[L]):
 
     def watch(self, lease: LeaseState, *, granted: float | None = None) -> None:
         """Have ``lease`` renewed if it wants that, and told when it is lost."""
-        if not self._keeper_runs:
-            self._keeper_runs = True
+        if is_first(self._keeper, "run"):
             self.concurrency.background(self._keeper.run)
         if not lease.is_watched:
             self._keeper.watch(lease, granted=granted)
@@ -427,8 +425,7 @@ class Engine(Generic[L]):
     def _adopt(self, name: str, token: str, ttl: float, *, look_again: bool) -> None:
         if self._is_closed:
             return  # nobody is left to do it; it ends with its ttl
-        if not self._settler_runs:
-            self._settler_runs = True
+        if is_first(self._settler, "run"):
             self.concurrency.background(self._settler.run)
         self._settler.adopt(Orphan(name, token, until=self.clock.now() + ttl, look_again=look_again))
 

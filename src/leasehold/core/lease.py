@@ -34,6 +34,7 @@ class LeaseState:
     failures: int = 0
     exchange: Signal | None = None
     lost_signal: Signal | None = None
+    group_signal: Signal | None = None
 
     def __init__(
         self,
@@ -147,6 +148,8 @@ class LeaseState:
             self._engine.tickets.forget(self.ticket)
             if self.lost_signal is not None:
                 self.lost_signal.set()
+            if self.group_signal is not None:
+                self.group_signal.set()
             self.on_end()
 
     def on_end(self) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from leasehold.core.lease import LeaseState
-from leasehold.errors import LeaseLost
+from leasehold.errors import LeaseholdError, LeaseLost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ class LeasesState(Generic[L]):
         self._leases = {lease.name: lease for lease in leases}
         self._lost = engine.concurrency.signal()
         for lease in leases:
-            lease.ensure_lost_signal(self._lost)
+            lease.group_signal = self._lost
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {list(self._leases.values())}>"
@@ -145,6 +146,10 @@ async def acquire_all(
             reason = lease.loss()
             if reason is not None:
                 raise LeaseLost(lease.name, reason)
+    except Exception:
+        with suppress(LeaseholdError):  # what went wrong first is what the caller hears
+            await give_back(engine, list(held.values()))
+        raise
     except BaseException:
         for lease in held.values():
             engine.renounce(lease)

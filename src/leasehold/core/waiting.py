@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from leasehold.core.answers import Granted, Line, Look
+from leasehold.core.beginning import is_first
 from leasehold.core.surprises import report_unexpected
 from leasehold.core.validity import drifted, trusted_for
 
@@ -89,7 +90,6 @@ class WaitingRoom:
         self._alarm = concurrency.signal()
         self._expires_at: dict[str, float] = {}
         self._wakes_at = math.inf
-        self._runs = False
         self._is_stopped = False
 
     async def wait(self, waiter: Waiter, timeout: float, remaining: float | None) -> bool:
@@ -102,11 +102,10 @@ class WaitingRoom:
         self._waiters[waiter.ticket] = waiter
         expires_at = self._clock.now() + (remaining or self._interval) + _AFTER_EXPIRY
         self._expires_at[waiter.name] = expires_at
-        if not self._runs:
-            self._runs = True
-            self._concurrency.background(self.run)
-        elif expires_at < self._wakes_at:
+        if expires_at < self._wakes_at:
             self._alarm.set()
+        if is_first(self, "run"):
+            self._concurrency.background(self.run)
         try:
             return await waiter.signal.wait(None if timeout == math.inf else timeout)
         finally:
