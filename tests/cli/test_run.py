@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli.conftest import finish
+from tests.cli.conftest import LEASEHOLD, finish
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ trap '' TERM HUP
 tick() { while :; do date +%s.%N >"$1.new"; mv "$1.new" "$1"; sleep 0.01; done; }
 tick child & echo $! >running; tick parent
 """
+OBEDIENT = STUBBORN.replace("trap '' TERM HUP\n", "")
 
 
 def is_alive(pid: int) -> bool:
@@ -129,10 +130,11 @@ def test_the_lock_is_held_while_the_command_runs_and_free_afterwards(cli: Cli, l
 
 
 def test_the_lease_is_renewed_for_as_long_as_the_command_runs(cli: Cli, locks: Client) -> None:
-    process = cli.start("run", "demo", "--ttl", "2", "--", "cat", stdin=subprocess.PIPE)
+    process = cli.start("run", "demo", "--ttl", "5", "--", "cat", stdin=subprocess.PIPE)
     first = eventually(lambda: (i := locks.inspect("demo")).is_held and i, 20)
-    until = time.monotonic() + 4.5
+    until = time.monotonic() + 6.5
     while time.monotonic() < until:
+        time.sleep(0.05)
         assert locks.inspect("demo").held_since == first.held_since
     assert finish(process, typing="").code == 0
 
@@ -145,6 +147,54 @@ def test_it_waits_until_the_lock_is_free(cli: Cli, valkey: Server, locks: Client
     lease.release()
     assert finish(process).code == 0
     assert (tmp_path / "ran").exists()
+
+
+def test_who_has_waited_has_the_whole_ttl_when_the_command_starts(cli: Cli, locks: Client) -> None:
+    lease = locks.acquire("demo", ttl=600)
+    process = cli.start("run", "demo", "--wait", "forever", "--", *LEASEHOLD, "show", "demo", "--json")
+    eventually(lambda: locks.inspect("demo").waiters == 1, 30)
+    lease.release()
+    answer = finish(process)
+    assert (answer.code, answer.err) == (0, "")
+    # What is handed over lasts for two seconds until it is claimed.
+    assert 2 < answer.json["remaining"] <= 30
+
+
+# Reading
+
+
+def test_readers_hold_the_lock_together_and_writers_are_told_who_reads(cli: Cli, locks: Client) -> None:
+    first = cli.start("run", "demo", "--shared", "--holder", "ada", "--", "cat", stdin=subprocess.PIPE)
+    eventually(lambda: locks.inspect("demo").is_held, 30)
+    answer = cli("run", "demo", "--shared", "--", *LEASEHOLD, "show", "demo", "--json")
+    assert answer.code == 0
+    assert answer.json["mode"] == "shared"
+    assert len(answer.json["holds"]) == 2
+    answer = cli("run", "demo", "--wait", "0", "--", "true")
+    assert answer.code == 3
+    assert answer.line.startswith("leasehold: 'demo' is held for reading by ada since 20")
+    assert finish(first, typing="").code == 0
+    assert cli("run", "demo", "--wait", "0", "--", "true").code == 0
+
+
+def test_a_reader_waits_for_a_writer(cli: Cli, locks: Client) -> None:
+    lease = locks.acquire("demo", ttl=600)
+    assert cli("run", "demo", "--shared", "--wait", "0", "--", "true").code == 3
+    process = cli.start("run", "demo", "--shared", "--wait", "forever", "--", "echo", "read")
+    eventually(lambda: locks.inspect("demo").waiters == 1, 30)
+    lease.release()
+    assert (finish(process).out, process.returncode) == ("read\n", 0)
+
+
+def test_a_reader_who_is_thrown_out_stops(cli: Cli, locks: Client, tmp_path: Path) -> None:
+    process = cli.start(
+        "run", "demo", "--shared", "--ttl", "15", "--json", "--", sys.executable, "-c", TRAPPING, "SIGTERM"
+    )
+    appears(tmp_path / "running")
+    locks.take("demo", ttl=60)
+    answer = finish(process)
+    assert (answer.code, answer.error["reason"]) == (4, "taken")
+    assert (tmp_path / "heard").read_text() == "SIGTERM\n"
 
 
 def waits_for_lock(process: subprocess.Popen[str], server: Server) -> None:
@@ -167,7 +217,35 @@ def test_a_busy_lock_is_exit_3_and_one_line_that_says_who_and_since_when(cli: Cl
     answer = cli("run", "demo", "--wait", "0", "--", "touch", "ran")
     assert answer.code == 3
     assert answer.line.startswith("leasehold: 'demo' is held by the-test since 20")
-    assert "gave up" not in answer.line
+    assert answer.line.endswith(" left unless renewed; nobody waits")
+
+
+def test_a_busy_lock_is_described_without_asking_again(cli: Cli, valkey: Server, locks: Client) -> None:
+    locks.acquire("demo", ttl=60)
+    assert cli("run", "demo", "--wait", "0", "--", "true").code == 3  # the script is known from here on
+    valkey.call("CONFIG", "RESETSTAT")
+    assert cli("run", "demo", "--wait", "0", "--", "true").code == 3
+    stats = valkey.call("INFO", "commandstats")
+    asked = {command: stats[command]["calls"] for command in stats if command.startswith("cmdstat_eval")}
+    assert asked == {"cmdstat_evalsha": 1}
+
+
+def test_who_gives_up_is_told_how_many_wait_and_how_far_it_got(cli: Cli, locks: Client) -> None:
+    locks.acquire("demo", ttl=600)
+    # A long interval, because whoever looks rarely counts as alive for long.
+    cli.start("run", "demo", "--wait", "forever", "--retry-interval", "10", "--", "true")
+    eventually(lambda: locks.inspect("demo").waiters == 1, 30)
+    answer = cli("run", "demo", "--wait", "0.2", "--", "true")
+    assert answer.code == 3
+    assert answer.line.startswith("leasehold: 'demo' is held by the-test since 20")
+    assert answer.line.endswith(
+        " min left unless renewed; 1 waits; gave up after 0.2 s as number 2 in the queue"
+    )
+    error = cli("run", "demo", "--wait", "0.2", "--json", "--", "true").error
+    assert (error["waiters"], error["position"], error["mode"]) == (1, 2, "exclusive")
+    assert 0 < error["retry_after"] <= 600
+    error = cli("run", "demo", "--wait", "0", "--json", "--", "true").error
+    assert (error["waiters"], error["position"]) == (1, None)
 
 
 def test_waiting_in_vain_is_exit_3_and_says_how_long(cli: Cli, locks: Client) -> None:
@@ -202,7 +280,7 @@ def test_a_holder_cannot_steer_the_terminal_of_those_who_ask(cli: Cli, locks: Cl
 
 def test_a_taken_lock_stops_the_command_and_is_exit_4(cli: Cli, locks: Client, tmp_path: Path) -> None:
     process = cli.start(
-        "run", "demo", "--ttl", "0.6", "--json", "--", sys.executable, "-c", TRAPPING, "SIGTERM"
+        "run", "demo", "--ttl", "15", "--json", "--", sys.executable, "-c", TRAPPING, "SIGTERM"
     )
     appears(tmp_path / "running")
     locks.take("demo", ttl=60)
@@ -217,7 +295,7 @@ def test_a_taken_lock_stops_the_command_and_is_exit_4(cli: Cli, locks: Client, t
 def test_a_command_that_ignores_sigterm_is_killed_with_all_that_it_started(
     cli: Cli, locks: Client, tmp_path: Path
 ) -> None:
-    process = cli.start("run", "demo", "--ttl", "0.6", "--grace", "0.4", "--", "sh", "-c", STUBBORN)
+    process = cli.start("run", "demo", "--ttl", "15", "--grace", "2", "--", "sh", "-c", STUBBORN)
     child = int(appears(tmp_path / "running"))
     taken_at = time.time()
     locks.take("demo", ttl=60)
@@ -233,7 +311,7 @@ def test_a_grandchild_that_outlives_the_command_is_stopped_as_well(
     cli: Cli, locks: Client, tmp_path: Path
 ) -> None:
     script = "(trap '' TERM; echo started >inner; while :; do sleep 0.05; done) & echo $! >running; wait"
-    process = cli.start("run", "demo", "--ttl", "0.6", "--grace", "0.3", "--", "sh", "-c", script)
+    process = cli.start("run", "demo", "--ttl", "15", "--grace", "0.3", "--", "sh", "-c", script)
     child = int(appears(tmp_path / "running"))
     appears(tmp_path / "inner")
     locks.take("demo", ttl=60)
@@ -249,16 +327,31 @@ def test_a_command_cut_off_from_the_store_ends_before_another_can_hold_the_lock(
     tmp_path: Path,
 ) -> None:
     wire = proxy(valkey)
-    process = cli_for(wire.url).start("run", "demo", "--ttl", "1.5", "--", "sh", "-c", STUBBORN)
+    # It is told to stop four seconds before the end of its lease, and does.
+    process = cli_for(wire.url).start("run", "demo", "--ttl", "12", "--", "sh", "-c", OBEDIENT)
     appears(tmp_path / "parent")
+    appears(tmp_path / "child")
     wire.stall()
-    with locks.lock("demo", wait=20):
+    with locks.lock("demo", wait=60):
         granted_at = time.time()
         answer = finish(process)
         last = [float((tmp_path / who).read_text()) for who in ("parent", "child")]
         assert max(last) < granted_at
     assert answer.code == 4
     assert "(expired)" in answer.line
+
+
+def test_a_command_cut_off_from_the_store_is_killed_if_it_does_not_stop(
+    cli_for: Callable[[str], Cli], valkey: Server, proxy: Callable[[Server], FaultProxy], tmp_path: Path
+) -> None:
+    wire = proxy(valkey)
+    process = cli_for(wire.url).start("run", "demo", "--ttl", "6", "--", "sh", "-c", STUBBORN)
+    child = int(appears(tmp_path / "running"))
+    wire.stall()
+    answer = finish(process)
+    assert answer.code == 4
+    assert "(expired)" in answer.line
+    assert not is_alive(child)
 
 
 def test_max_hold_stops_the_command_in_time(cli: Cli) -> None:
@@ -272,7 +365,7 @@ def test_max_hold_stops_the_command_in_time(cli: Cli) -> None:
 def test_a_loss_that_shows_only_at_the_end_is_not_hidden(cli: Cli, valkey: Server, locks: Client) -> None:
     process = cli.start("run", "demo", "--", "cat", stdin=subprocess.PIPE)
     eventually(lambda: locks.inspect("demo").is_held, 20)
-    locks.take("demo", ttl=60)
+    valkey.call("DEL", "lock:{demo}")  # whoever takes it properly is heard of at once
     answer = finish(process, typing="")
     assert answer.code == 4
     assert "the command had ended by then, with 0" in answer.line
@@ -393,7 +486,7 @@ def test_a_lost_lease_in_a_terminal_stops_the_command_with_all_that_it_started_a
     cli: Cli, locks: Client, terminal: Terminal, tmp_path: Path
 ) -> None:
     process = cli.start_in_terminal(
-        terminal.slave, "run", "demo", "--ttl", "0.6", "--grace", "0.3", "--", "sh", "-c", STUBBORN
+        terminal.slave, "run", "demo", "--ttl", "15", "--grace", "0.3", "--", "sh", "-c", STUBBORN
     )
     child = int(appears(tmp_path / "running"))
     # In one group with leasehold, so a signal to the group would have hit leasehold as well.

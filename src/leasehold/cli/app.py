@@ -151,8 +151,8 @@ def ls(
     pattern: Annotated[
         str,
         typer.Argument(
-            metavar="[PATTERN]",
-            help="Which names: * for anything, ? for one character, [ab] for one of these. Quote it: 'deal:*'.",
+            metavar="PATTERN",
+            help="Which names: * for anything, ? for one byte, \\[ab] for one of these. Quote it: 'deal:*'.",
         ),
     ] = "*",
     *,

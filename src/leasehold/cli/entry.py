@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import logging
+import os
+import signal
 import sys
 
 import typer
 
 from leasehold.cli.app import app
-from leasehold.cli.exits import Exit
+from leasehold.cli.exits import AFTER_SIGNAL, Exit
 from leasehold.cli.failures import FailureError, failure_of, report
 from leasehold.errors import LeaseholdError
 
@@ -22,15 +24,28 @@ def run(arguments: list[str]) -> int:
     # What the library warns of on every connection is what `doctor` is for.
     logging.getLogger("leasehold").setLevel(logging.ERROR)
     try:
-        return app(args=arguments, prog_name="leasehold", standalone_mode=False) or Exit.DONE
+        code = app(args=arguments, prog_name="leasehold", standalone_mode=False) or Exit.DONE
+        if sys.stdout:  # not if it was closed
+            sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # which is what typer and rich make of it
+        return _end_unread()
     except LeaseholdError as error:
         failure = failure_of(error)
     except typer.TyperException as error:
         failure = _misuse(error)
     except FailureError as error:
         failure = error
+    else:
+        return code
     report(failure, in_json=_wants_json(arguments))
     return failure.exit_code
+
+
+def _end_unread() -> int:
+    """Whoever reads has seen enough, as in ``leasehold ls | head``: end as other programs do, without a word."""
+    # What is still to be written, at the very end, must have somewhere to go.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return AFTER_SIGNAL + signal.SIGPIPE
 
 
 def _misuse(error: typer.TyperException) -> FailureError:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from leasehold.cli.failures import warn
 from leasehold.cli.showing import lock_as_json, new_console, new_table
-from leasehold.cli.wording import ago, duration, holders_line, printable, timestamp
+from leasehold.cli.wording import age, brief, holders_line, printable, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 SORTED_UP_TO = 1_000
 _COLUMNS = ("name", "holder", "mode", "since", "remaining", "waiters", "fence")
 _NOTHING = "-"
+# Narrower terminals need the room between the columns for what is in them.
+_WIDE = 100
 _WILD = frozenset("*?[")
 
 
 def show_locks(found: Iterable[LockInfo], pattern: str, *, in_json: bool) -> None:
     """Everything that is found, on stdout. That nothing was is said on stderr, so that a pipe stays clean."""
     is_empty = True
-    for batch in _in_batches(found):
+    for batch in in_batches(found):
         is_empty = False
         if in_json:
             # A line for each and no list around them: nobody has to keep a million of them to read the first.
@@ -40,7 +42,7 @@ def show_locks(found: Iterable[LockInfo], pattern: str, *, in_json: bool) -> Non
         warn(_nothing(pattern))
 
 
-def _in_batches(found: Iterable[LockInfo]) -> Iterator[Sequence[LockInfo]]:
+def in_batches(found: Iterable[LockInfo]) -> Iterator[Sequence[LockInfo]]:
     """One batch sorted by name if there are few locks; otherwise as they come, never more than that in memory."""
     locks = iter(found)
     first: dict[str, LockInfo] = {}  # by name: the store may show a lock twice
@@ -59,11 +61,14 @@ def _in_batches(found: Iterable[LockInfo]) -> Iterator[Sequence[LockInfo]]:
 
 def _show_table(batch: Sequence[LockInfo]) -> None:
     table = new_table(*_COLUMNS, folded=("name", "holder"))
+    console = new_console()
+    if console.width < _WIDE:
+        table.padding = (0, 1, 0, 0)
     for info in batch:
-        since = _NOTHING if info.held_since is None else ago(info.held_since)
-        left = _NOTHING if info.remaining is None else duration(info.remaining)
+        since = _NOTHING if info.held_since is None else f"{brief(age(info.held_since))} ago"
+        left = _NOTHING if info.remaining is None else brief(info.remaining)
         table.add_row(*map(Text, _cells(info, since, left)))
-    new_console().print(table)
+    console.print(table)
 
 
 def _plain_cells(info: LockInfo) -> tuple[str, ...]:

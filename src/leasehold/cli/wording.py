@@ -53,7 +53,7 @@ def busy_line(busy: LockBusy) -> str:
 def moment(unix_time: float) -> str:
     """``2026-03-01 14:03:11 (5 min ago)``, in local time."""
     then = datetime.fromtimestamp(unix_time, UTC).astimezone()
-    return f"{then:%Y-%m-%d %H:%M:%S} ({ago(unix_time)})"
+    return f"{then:%Y-%m-%d %H:%M:%S} ({duration(age(unix_time))} ago)"
 
 
 def timestamp(unix_time: float) -> str:
@@ -61,10 +61,18 @@ def timestamp(unix_time: float) -> str:
     return datetime.fromtimestamp(unix_time, UTC).astimezone().isoformat(timespec="seconds")
 
 
-def ago(unix_time: float) -> str:
-    """``5 min ago``."""
+def age(unix_time: float) -> float:
+    """How many seconds have passed since then."""
     # The server's clock may run ahead of ours.
-    return f"{duration(max(0.0, datetime.now(UTC).timestamp() - unix_time))} ago"
+    return max(0.0, datetime.now(UTC).timestamp() - unix_time)
+
+
+def brief(seconds: float) -> str:
+    """``12 s``, ``5 min``, ``3 h``, ``4 days``: for a cell of a table."""
+    for size, unit, enough in ((1, "s", 60), (60, "min", 60), (3600, "h", 48)):
+        if round(seconds / size) < enough:
+            return f"{round(seconds / size)} {unit}"
+    return f"{round(seconds / 86400)} days"
 
 
 def duration(seconds: float) -> str:
