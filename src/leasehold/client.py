@@ -370,7 +370,9 @@ class Client:
         return await self._engine.inspect(name)
 
     async def list(self, pattern: str = "*") -> AsyncIterator[LockInfo]:
-        """The locks that are held or waited for and whose names match ``pattern`` (``*``, ``?``, ``[ab]``).
+        """The locks that are held or waited for and whose names match ``pattern``.
+
+        As in a shell: ``*``, ``[ab]``, and ``?`` for one byte, of which some characters take several.
 
         Goes through the store in small steps, so that others are not kept waiting. A lock that is there all
         the time is listed, once or, rarely, twice; what comes and goes meanwhile may or may not be.

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # The store ends a hold a little after its time; looking before that would see it still held.
 _AFTER_EXPIRY = 0.002
 _JITTER = 0.2
+LOOK_AT_LEAST_EVERY = 60.0
+"""However rarely a client wants to look: the store forgets a lock that is neither held nor looked at."""
 
 
 def alive_for(interval: float) -> float:
@@ -27,7 +29,7 @@ def alive_for(interval: float) -> float:
     Long enough that a busy machine does not cost anybody its place, short enough that the dead do not keep
     the living waiting.
     """
-    return max(3.0, 4 * interval)
+    return max(3.0, 4 * min(interval, LOOK_AT_LEAST_EVERY))
 
 
 class Waiter:
@@ -85,7 +87,7 @@ class WaitingRoom:
         self._clock = clock
         self._random = random
         self._concurrency = concurrency
-        self._interval = interval
+        self._interval = min(interval, LOOK_AT_LEAST_EVERY)
         self._waiters: dict[int, Waiter] = {}
         self._alarm = concurrency.signal()
         self._expires_at: dict[str, float] = {}

@@ -40,9 +40,12 @@ def key_of(namespace: str, name: str) -> bytes:
     return f"{namespace}:{{{escape(name)}}}".encode()
 
 
-def name_of(namespace: str, key: bytes) -> str:
-    """The name whose record is at ``key``."""
-    return unescape(key[len(namespace) + 2 : -1].decode())
+def name_of(namespace: str, key: bytes) -> str | None:
+    """The name whose record is at ``key``; None if it is not one of ours."""
+    try:
+        return unescape(key[len(namespace) + 2 : -1].decode())
+    except UnicodeDecodeError:
+        return None
 
 
 def pattern_of(namespace: str, pattern: str) -> bytes:

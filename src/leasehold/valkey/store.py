@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from math import ceil
 from typing import TYPE_CHECKING
 
 from leasehold.core.answers import DONE, Busy, Ended, Hold, LockInfo, Look, Refusal
-from leasehold.errors import StoreError
+from leasehold.errors import StoreError, StoreRefused
 from leasehold.valkey import faults, news, scripts
 from leasehold.valkey.keys import check_namespace, key_of, name_of, pattern_of
 from leasehold.valkey.record import parse_holding
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from leasehold.core.answers import Ask, Grant, Line, Mode, News, ReleaseAnswer, Renewal, RenewAnswer
     from leasehold.valkey.wire import Reply, Session, Wire, Word
 
+
+_log = logging.getLogger("leasehold")
 
 # How long a release is remembered for a driver that repeats it: longer than any driver keeps trying.
 _REMEMBER_MS = 60_000
@@ -164,9 +167,9 @@ class ValkeyStore:
             if await session.run(self._delete_if_equal, name, (receipt,)) == 1:
                 return DONE
             session = self._wire.session or await self._wire.open_session()
-        verb, arguments = self._release, (token,)
+        verb, arguments = self._release, (token, self._wire.channel)
         if session.may_ask_twice:
-            verb, arguments = self._release_once, (token, _REMEMBER_MS)
+            verb, arguments = self._release_once, (*arguments, _REMEMBER_MS)
         reply = await session.run(verb, name, arguments)
         if reply != 1:
             reply = await self._checked(reply, verb, name, arguments)
@@ -206,19 +209,28 @@ class ValkeyStore:
         return _info(name, await self._checked(reply, self._inspect, name, ()))
 
     async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
-        """See the port. A lock that is there all the time is on some page; now and then it is on two."""
+        """See the port. A lock that is there all the time is on some page; now and then it is on two.
+
+        What cannot be read, because another version wrote it for instance, is left out with a word in the log.
+        """
         session = self._wire.session or await self._wire.open_session()
         match = pattern_of(self._namespace, pattern)
         reply = await session.call("SCAN", cursor, "MATCH", match, "COUNT", _PAGE, "TYPE", "string")
         self._raise_if_error(reply)
         following, keys = reply
-        names = [name_of(self._namespace, key) for key in dict.fromkeys(keys)]
+        names = [name for key in dict.fromkeys(keys) if (name := name_of(self._namespace, key)) is not None]
         replies = await self._run_many([Call(self._inspect, name, ()) for name in names]) if names else ()
         found: list[LockInfo] = []
         for name, answer in zip(names, replies, strict=True):
-            self._raise_if_error(answer)
-            found.append(_info(name, answer))
-        return int(following), [info for info in found if info.is_held or info.waiters]
+            try:
+                self._raise_if_error(answer)
+            except StoreRefused as refusal:
+                _log.warning("%r cannot be listed: %s", name, refusal)
+            else:
+                info = _info(name, answer)
+                if info.is_held or info.waiters:
+                    found.append(info)
+        return int(following), found
 
     async def close(self) -> None:
         """End every connection."""

@@ -26,29 +26,28 @@ end
 -- Uses: clock, fence
 if is_free then return restart_fence(fence, floor) end
 
--- Uses: record, waiting, reading, granting, holding, leaving, busy
+-- Uses: record, people, reading, granting, holding, busy
 local token = string.sub(record, 3, 34)
-local count, left_ms = holding(token)
+local kind, held_by, rest = read_record()
+local count, left_ms = holding(token, kind, held_by, rest)
 if count then
-  if is_unclaimed(token) then
-    extend(token, tonumber(ttl_ms))
-    left_ms = tonumber(ttl_ms)
-  end
-  return {count, left_ms, ''}
+  -- A lease that was handed over is claimed by asking again.
+  local is_handed_over = kind == 'g' or kind == 's' and string.sub(redis.call('HGET', people, token), 1, 1) == 'g'
+  if not is_handed_over then return {count, left_ms, ''} end
+  extend(token, kind, rest, tonumber(ttl_ms))
+  return {count, tonumber(ttl_ms), ''}
 end
 -- A plain record means that nobody waits, so there is nothing to settle for those who do not wait either.
-if wait_ms == '0' and read_record() == 'x' then return describe_busy(token) end
+if wait_ms == '0' and kind == 'x' then return describe_busy(kind, rest, 0, 0) end
 
-local channel, ticket, _, public = read_rest(string.sub(record, 35))
-local last = redis.call('ZREVRANGE', queue, 0, 0, 'WITHSCORES')
-redis.call('ZADD', queue, 'NX', (tonumber(last[2]) or 0) + 1, token)
-local holder = string.sub(public, string.find(public, ' ', 1, true) + 1)
-write_entry(token, mode, channel, ticket, ttl_ms, whole(now_ms + wait_ms), floor, holder)
-redis.call('HSET', people, channel, whole(now_ms + live_ms))
-keep_queue(tonumber(live_ms))
-if settle(token) then
-  count, left_ms = holding(token)
-  return {count, left_ms, ''}
+-- Uses: joining
+local channel, waiters, position = join(record, mode, token, ttl_ms, floor, wait_ms, live_ms)
+if settle(token, kind, rest) then return {redis.call('GET', fence) + 0, tonumber(ttl_ms), ''} end
+if not is_written(kind, rest) then kind, held_by, rest = read_record() end
+if wait_ms == '0' then
+  redis.call('ZREM', queue, token .. channel)
+  redis.call('HDEL', people, token)
+  return describe_busy(kind, rest, waiters - 1, 0)
 end
-if wait_ms == '0' then leave(token) else guard_queue() end
-return describe_busy(token)
+if kind == 'x' then guard_queue(held_by, rest) end
+return describe_busy(kind, rest, waiters, position)

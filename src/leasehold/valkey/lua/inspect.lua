@@ -4,15 +4,16 @@
 -- Returns: {fence, waiters, kind, {fence, left_ms, public}, …}; the first fence is the last one granted, or ''
 local lock, fence, queue, readers, people = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
--- Uses: clock, fence, record, waiting, reading, holding, holders
+-- Uses: clock, fence, record, people, reading, holding, holders
 local waiters = 0
-for _, token in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
-  local _, channel, _, _, deadline_ms = read_entry(token)
-  local alive_ms = channel and tonumber(redis.call('HGET', people, channel)) or 0
-  if alive_ms >= now_ms and tonumber(deadline_ms) >= now_ms then waiters = waiters + 1 end
+for _, waiter in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
+  local known = redis.call('HMGET', people, string.sub(waiter, 1, 32), string.sub(waiter, 33))
+  local deadline_ms = tonumber((select(5, read_entry(known[1])))) or 0
+  if deadline_ms >= now_ms and (tonumber(known[2]) or 0) >= now_ms then waiters = waiters + 1 end
 end
-local reply = {redis.call('GET', fence) or '', waiters, read_record() or ''}
-for _, hold in ipairs(holders()) do
+local held, kind = holders()
+local reply = {redis.call('GET', fence) or '', waiters, kind or ''}
+for _, hold in ipairs(held) do
   reply[#reply + 1] = {hold.fence, hold.left_ms, hold.public}
 end
 return reply

@@ -6,23 +6,30 @@
 local lock, fence, queue, readers, people = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local tokens, channel, live_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
--- Uses: clock, fence, record, waiting, reading, granting, holding, holders
-if redis.call('EXISTS', queue) == 1 then
+-- Uses: clock, fence, record, people, reading, granting, holding
+local kind, held_by, rest = read_record()
+if redis.call('EXPIRE', queue, 172800) == 1 then
   redis.call('HSET', people, channel, whole(now_ms + live_ms))
-  keep_queue(live_ms)
-  settle()
-  if redis.call('EXISTS', queue) == 1 then guard_queue() end
+  redis.call('EXPIRE', people, 172800)
+  -- Somebody deleted the record by hand, and a newcomer got the lock: from here on nobody passes any more.
+  if kind == 'x' then guard_queue(held_by, rest) end
+  settle(nil, kind, rest)
+  kind, held_by, rest = read_record()
 end
 local left_ms = 0
-for _, hold in ipairs(holders()) do left_ms = math.max(left_ms, hold.left_ms) end
+if kind == 's' then
+  left_ms = (last_reader_until() or now_ms) - now_ms
+elseif kind then
+  left_ms = left_of(held_by, kind, held_by, rest) or 0
+end
 local reply = {now_ms, left_ms}
 for start = 1, #tokens, 32 do
   local token = string.sub(tokens, start, start + 31)
-  local rank = redis.call('ZRANK', queue, token)
+  local rank = redis.call('ZRANK', queue, token .. channel)
   if rank then
     reply[#reply + 1] = rank + 1
   else
-    local count, token_left_ms = holding(token)
+    local count, token_left_ms = holding(token, kind, held_by, rest)
     reply[#reply + 1] = count and {count, token_left_ms} or 0
   end
 end

@@ -13,11 +13,12 @@ if record and string.sub(record, 1, 34) == '2x' .. token then
   return 1
 end
 
--- Uses: clock, fence, record, waiting, reading, holding
-if not holding(token) then
+-- Uses: clock, fence, record, people, reading, holding
+local kind, held_by, rest = read_record()
+if not left_of(token, kind, held_by, rest) then
   local taken_by = tonumber(redis.call('GET', taken)) or 0
   return taken_by > own_fence and -1 or 0
 end
-extend(token, tonumber(ttl_ms))
+extend(token, kind, rest, tonumber(ttl_ms))
 redis.call('EXPIRE', fence, 172800)
 return 1

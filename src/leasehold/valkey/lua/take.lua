@@ -6,13 +6,13 @@
 local lock, fence, queue, readers, people, taken = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local record, ttl_ms, floor, expect_fence = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- Uses: clock, fence, record, waiting, reading, granting, holding, holders
-local token, rest = string.sub(record, 3, 34), string.sub(record, 35)
-local count, left_ms = holding(token)
+-- Uses: clock, fence, record, people, reading, granting, holding, holders
+local token = string.sub(record, 3, 34)
+local count, left_ms = holding(token, read_record())
 if count then return {count, left_ms, ''} end
 local held = holders()
 -- Among readers the latest stands for all: whoever came after the caller looked makes a difference.
-local held_fence, told_ms = 0, 0
+local held_fence, told_ms = 0, 1
 for _, hold in ipairs(held) do
   held_fence, told_ms = math.max(held_fence, hold.fence), math.max(told_ms, hold.left_ms)
 end
@@ -24,15 +24,15 @@ for _, hold in ipairs(held) do
   redis.call('HDEL', people, hold.token)
   redis.pcall('PUBLISH', 'leasehold:' .. hold.channel, 'taken ' .. hold.ticket)
 end
-redis.call('DEL', lock, readers)
-local channel, ticket, _, public = read_rest(rest)
+redis.call('DEL', readers)
+local mode = string.sub(record, 2, 2)
+local channel, ticket, _, public = read_rest(string.sub(record, 35))
 local holder = string.sub(public, string.find(public, ' ', 1, true) + 1)
-grant(token, token, string.sub(record, 2, 2), channel, ticket, ttl_ms, floor, holder)
+grant(token, token, mode, channel, ticket, ttl_ms, floor, holder)
+count = tonumber(redis.call('GET', fence))
 if held[1] then
   -- Tells whoever lost the lock this way, for as long as they may believe in their lease, why it is gone.
-  told_ms = math.max(told_ms, redis.call('PTTL', taken), 1)
-  redis.call('SET', taken, redis.call('GET', fence), 'PX', whole(told_ms))
+  redis.call('SET', taken, whole(count), 'PX', whole(math.max(told_ms, redis.call('PTTL', taken))))
 end
-settle()
-count, left_ms = holding(token)
-return {count, left_ms, ''}
+if mode == 's' then settle(nil, 's') end
+return {count, tonumber(ttl_ms), ''}

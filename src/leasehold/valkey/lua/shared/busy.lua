@@ -1,17 +1,16 @@
 -- Who has the lock, for those who do not: {0, left_ms, public, kind, now_ms, waiters, position}.
-local function describe_busy(token)
-  local kind, _, rest = read_record()
+local function describe_busy(kind, rest, waiters, position)
   local left_ms, public = 0, ''
   if kind == 's' then
-    left_ms = (last_reader_until() or now_ms) - now_ms
-    local first = redis.call('ZRANGE', readers, 0, 0)[1]
-    local _, _, _, _, _, since, holder = read_entry(first)
-    public = since .. ' ' .. holder
+    -- Of several readers the one who may stay longest.
+    local last = redis.call('ZREVRANGE', readers, 0, 0, 'WITHSCORES')
+    left_ms = (last[2] or now_ms) - now_ms
+    local _, _, _, _, _, since, holder = read_entry(last[1] and redis.call('HGET', people, last[1]))
+    public = since and since .. ' ' .. holder or ''
   elseif kind then
     local _, _, until_ms, seen = read_rest(rest)
     left_ms = kind == 'x' and redis.call('PTTL', lock) or until_ms - now_ms
     public = seen
   end
-  local rank = redis.call('ZRANK', queue, token)
-  return {0, left_ms, public, kind or '', now_ms, redis.call('ZCARD', queue), rank and rank + 1 or 0}
+  return {0, left_ms, public, kind or '', now_ms, waiters, position}
 end

@@ -6,8 +6,8 @@
 local function restart_fence(fence, floor)
   local least = tonumber(floor) or tonumber(string.sub(floor, 2))
   -- The counter as well: the clock may have been set back since.
-  local count = math.max(now_us(), least, tonumber(redis.call('GET', fence)) or 0)
-  redis.call('SET', fence, string.format('%.0f', count), 'EX', 172800)
+  local count = math.max(now_us, least, tonumber(redis.call('GET', fence)) or 0)
+  redis.call('SET', fence, whole(count), 'EX', 172800)
   return count
 end
 

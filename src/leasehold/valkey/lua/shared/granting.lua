@@ -7,38 +7,39 @@ local function grant(token, asker, kind, channel, ticket, ttl_ms, floor, holder)
   local is_asker = token == asker
   local left_ms = is_asker and tonumber(ttl_ms) or math.min(tonumber(ttl_ms), 2000)
   local since = whole(now_ms)
-  redis.call('ZREM', queue, token)
+  redis.call('ZREM', queue, token .. channel)
   if kind == 'x' then
     redis.call('HDEL', people, token)
     write_hold(is_asker and 'w' or 'g', token, channel, ticket, now_ms + left_ms, since .. ' ' .. holder)
   else
-    write_entry(token, is_asker and 'r' or 'g', channel, ticket, ttl_ms, whole(count), since, holder)
-    read_until(token, now_ms + left_ms)
+    local entry = make_entry(is_asker and 'r' or 'g', channel, ticket, ttl_ms, whole(count), since, holder)
+    read_until(token, entry, now_ms + left_ms)
   end
   if not is_asker then
     -- A hint, so it must not fail what it tells of: this user may not be allowed to publish.
-    local words = {'granted', ticket, whole(count), since, whole(left_ms)}
-    redis.pcall('PUBLISH', 'leasehold:' .. channel, table.concat(words, ' '))
+    local words = 'granted ' .. ticket .. ' ' .. whole(count) .. ' ' .. since .. ' ' .. whole(left_ms)
+    redis.pcall('PUBLISH', 'leasehold:' .. channel, words)
   end
 end
 
--- Ends what has run out, and grants what can be granted now, in the order of the queue: a writer if nobody
--- holds the lock, readers up to the next writer. Whoever is not alive any more, or past its deadline, is dropped.
--- Says whether the asker was granted anything.
-local function settle(asker)
-  local kind, _, rest = read_record()
-  if kind == 'x' then return end
-  if kind and kind ~= 's' and select(3, read_rest(rest)) > now_ms then return end
+-- Ends what has run out, given the record as it is, and grants what can be granted now, in the order of the queue: a
+-- writer if nobody holds the lock, readers up to the next writer. Whoever is not alive any more, or past its
+-- deadline, is dropped. Says whether the asker was granted anything.
+local function settle(asker, kind, rest)
+  if is_written(kind, rest) then return false end
   local is_read = kind == 's' and end_readers()
-  if kind and not is_read then redis.call('DEL', lock) end
   local is_granted = false
   while true do
-    local token = redis.call('ZRANGE', queue, 0, 0)[1]
-    if not token then return is_granted end
-    local wants, channel, ticket, ttl_ms, deadline_ms, floor, holder = read_entry(token)
-    local alive_ms = wants and tonumber(redis.call('HGET', people, channel)) or 0
-    if not wants or alive_ms < now_ms or tonumber(deadline_ms) < now_ms then
-      redis.call('ZREM', queue, token)
+    local first = redis.call('ZRANGE', queue, 0, 0)[1]
+    if not first then
+      if not is_read then redis.call('DEL', lock, people) end
+      return is_granted
+    end
+    local token, channel = string.sub(first, 1, 32), string.sub(first, 33)
+    local known = redis.call('HMGET', people, token, channel)
+    local wants, _, ticket, ttl_ms, deadline_ms, floor, holder = read_entry(known[1])
+    if not wants or (tonumber(known[2]) or 0) < now_ms or tonumber(deadline_ms) < now_ms then
+      redis.call('ZREM', queue, first)
       redis.call('HDEL', people, token)
     elseif wants == 'x' and is_read then
       return is_granted

@@ -1,6 +1,5 @@
--- What is left of the lease of a token; nothing if it holds none.
-local function left_of(token)
-  local kind, held_by, rest = read_record()
+-- What is left of the lease of a token, given the record as it is; nothing if it holds none.
+local function left_of(token, kind, held_by, rest)
   local left_ms = 0
   if kind == 's' then
     left_ms = (redis.call('ZSCORE', readers, token) or 0) - now_ms
@@ -11,31 +10,27 @@ local function left_of(token)
 end
 
 -- The fence of a token that holds a lease, and what is left of it.
-local function holding(token)
-  local left_ms = left_of(token)
+local function holding(token, kind, held_by, rest)
+  local left_ms = left_of(token, kind, held_by, rest)
   if not left_ms then return end
-  local kind = read_record()
-  local count = kind == 's' and select(5, read_entry(token)) or redis.call('GET', fence)
+  local count
+  if kind == 's' then
+    count = select(5, read_entry(redis.call('HGET', people, token)))
+  else
+    count = redis.call('GET', fence)
+  end
   return tonumber(count) or restart_fence(fence, '@0'), left_ms
 end
 
 -- Extends the lease of a token that holds one, and so claims one that was handed over.
-local function extend(token, ttl_ms)
-  local kind, _, rest = read_record()
+local function extend(token, kind, rest, ttl_ms)
   if kind == 'x' then
     redis.call('PEXPIRE', lock, ttl_ms)
   elseif kind == 's' then
-    local _, channel, ticket, _, count, since, holder = read_entry(token)
-    write_entry(token, 'r', channel, ticket, ttl_ms, count, since, holder)
-    read_until(token, now_ms + ttl_ms)
+    local _, channel, ticket, _, count, since, holder = read_entry(redis.call('HGET', people, token))
+    read_until(token, make_entry('r', channel, ticket, ttl_ms, count, since, holder), now_ms + ttl_ms)
   else
     local channel, ticket, _, public = read_rest(rest)
     write_hold('w', token, channel, ticket, now_ms + ttl_ms, public)
   end
-end
-
--- Whether the lease of a token was handed over and is not claimed yet.
-local function is_unclaimed(token)
-  local kind = read_record()
-  return kind == 'g' or kind == 's' and read_entry(token) == 'g'
 end

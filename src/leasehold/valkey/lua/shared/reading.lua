@@ -4,13 +4,13 @@ local function last_reader_until()
   return last[2] and tonumber(last[2])
 end
 
--- Lets a token read until then. Everything lives as long as the last reader does.
-local function read_until(token, until_ms)
+-- Lets a token read until then.
+local function read_until(token, entry, until_ms)
+  redis.call('HSET', people, token, entry)
   redis.call('ZADD', readers, whole(until_ms), token)
-  local all_ms = last_reader_until() - now_ms
-  redis.call('PEXPIRE', readers, whole(all_ms))
-  keep_people(all_ms)
-  write_lock('2s', all_ms)
+  redis.call('EXPIRE', people, 172800)
+  redis.call('EXPIRE', readers, 172800)
+  write_lock('2s', last_reader_until() - now_ms)
 end
 
 -- Forgets the readers whose leases have run out; says whether any are left.
