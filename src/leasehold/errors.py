@@ -65,7 +65,7 @@ class LockBusy(LeaseholdError):
         self.holder = holder
         self.retry_after = retry_after
         self.held_since = held_since
-        self.mode = mode
+        self.mode: Literal["exclusive", "shared"] | None = mode
         self.waiters = waiters
         self.position = position
         super().__init__(message or self._message())

@@ -57,7 +57,10 @@ EXAMPLES = [
     LeaseholdError("anything"),
     LockBusy("deal:42", holder={"user": "alice", "tab": 1}, retry_after=2.5),
     LockBusy("deal:42"),
+    LockBusy("deal:42", holder="alice", retry_after=2.5, held_since=1.7e9, mode="shared", waiters=3),
+    LockBusy("deal:42", message="in other words"),
     AcquireTimeout("deal:42", waited=5, holder="alice", retry_after=2.5),
+    AcquireTimeout("deal:42", waited=5, held_since=1.7e9, mode="exclusive", waiters=2, position=1),
     LeaseLost("deal:42", "taken"),
     InProgress("payout:42 is running"),
     StaleFence(seen=8, given=7),
@@ -125,6 +128,19 @@ def test_busy_without_a_known_holder_says_only_what_it_knows():
 def test_a_timeout_says_how_long_it_waited():
     assert "waited 5.0 s" in str(AcquireTimeout("deal:42", waited=5, holder={"user": "alice"}))
     assert "user=alice" in str(AcquireTimeout("deal:42", waited=5, holder={"user": "alice"}))
+
+
+def test_a_timeout_says_which_place_in_the_queue_it_had():
+    error = AcquireTimeout("deal:42", waited=5, position=3, waiters=7)
+    assert "number 3 in the queue" in str(error)
+    assert (error.position, error.waiters) == (3, 7)
+    assert "queue" not in str(AcquireTimeout("deal:42", waited=5))
+
+
+def test_busy_without_more_knows_nothing_of_time_mode_and_queue():
+    error = LockBusy("deal:42")
+    assert (error.holder, error.retry_after, error.held_since, error.mode, error.position) == (None,) * 5
+    assert error.waiters == 0
 
 
 @pytest.mark.parametrize("reason", ["expired", "taken", "released", "max_hold"])

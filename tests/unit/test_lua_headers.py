@@ -20,8 +20,17 @@ SHARED = {
 }
 DECLARED = {script.name: script for script in scripts.ALL}
 
+# "…" in a header: as many locks as there are, so the script names them in a loop.
+REPEATED = {name for name, script in DECLARED.items() if "…" in script.keys}
+KEY_NAMES = {key for script in scripts.ALL for key in script.keys} - {"…"}
+
 every_script = pytest.mark.parametrize("name", sorted(FILES))
 every_file = pytest.mark.parametrize("name", sorted(FILES | SHARED))
+FUNCTIONS = {
+    function
+    for text in SHARED.values()
+    for function in re.findall(r"^local function (\w+)", text, re.MULTILINE)
+}
 
 
 def header(text, field):
@@ -59,12 +68,29 @@ def test_the_header_is_the_declaration(name):
     assert header(FILES[name], "ARGV") == DECLARED[name].arguments
 
 
-@every_script
+def test_one_script_takes_as_many_locks_as_there_are():
+    assert sorted(REPEATED) == ["acquire_all"]
+
+
+@pytest.mark.parametrize("name", sorted(set(FILES) - REPEATED))
 def test_the_first_lines_name_what_the_header_says(name):
     for table in ("KEYS", "ARGV"):
         names, values = naming_line(FILES[name], table)
         assert names == header(FILES[name], table)
         assert values == tuple(f"{table}[{number}]" for number in range(1, len(names) + 1))
+
+
+@pytest.mark.parametrize("name", sorted(REPEATED))
+def test_what_repeats_is_named_in_a_loop_as_the_header_says(name):
+    """The n-th lock has the n-th group of keys and of arguments."""
+    assert code_of(FILES[name]).startswith("local keys, arguments = KEYS, ARGV\n")
+    for table, field in (("keys", "KEYS"), ("arguments", "ARGV")):
+        *names, last = header(FILES[name], field)
+        assert last == "…"
+        size = len(names)
+        offsets = [f" - {size - number}" if number < size else "" for number in range(1, size + 1)]
+        values = ", ".join(f"{table}[{size} * number{offset}]" for offset in offsets)
+        assert f"  local {', '.join(names)} = {values}\n" in FILES[name]
 
 
 @every_script
@@ -102,7 +128,42 @@ def test_every_key_that_a_script_touches_came_in_as_a_key(name):
         command, *arguments = call.split(", ")
         if command.startswith("'TIME'"):
             continue
-        assert re.match(r"(lock|fence|taken|released|queue|readers)\b", arguments[0]), call
+        if command == "'PUBLISH'":
+            assert re.match(r"'leasehold:' \.\. [\w.]*channel$", arguments[0]), call
+            continue
+        assert re.match(rf"({'|'.join(KEY_NAMES)})\b", arguments[0]), call
+
+
+@every_script
+def test_a_script_is_given_every_key_that_its_shared_parts_touch(name):
+    """A shared part names keys as its script does; one that the script was not given would be nil there."""
+    parts = [
+        part
+        for line in re.findall(r"^-- Uses: (.+)$", FILES[name], re.MULTILINE)
+        for part in line.split(", ")
+    ]
+    touched = {
+        key
+        for text in (FILES[name], *(SHARED[part] for part in parts))
+        for key in re.findall(rf"redis\.p?call\('\w+', ({'|'.join(KEY_NAMES)})\b", code_of(text))
+    }
+    assert touched <= set(DECLARED[name].keys)
+
+
+@every_script
+def test_shared_parts_stand_below_what_they_use(name):
+    """Lua knows a local function only below its definition; above, the name is a global that is nil."""
+    parts = [
+        part
+        for line in re.findall(r"^-- Uses: (.+)$", FILES[name], re.MULTILINE)
+        for part in line.split(", ")
+    ]
+    above = set()
+    for text in (*(SHARED[part] for part in parts), FILES[name][FILES[name].find("-- Uses: ") :]):
+        own = set(re.findall(r"^local function (\w+)", text, re.MULTILINE))
+        called = set(re.findall(r"(?<![\w.:])(\w+)\(", code_of(text))) & FUNCTIONS
+        assert called <= above | own
+        above |= own
 
 
 @every_file

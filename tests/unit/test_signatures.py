@@ -9,7 +9,11 @@ import pytest
 import leasehold
 from leasehold import blocking, client
 
-PAIRS = [(client.Client, blocking.Client), (client.Lease, blocking.Lease)]
+PAIRS = [
+    (client.Client, blocking.Client),
+    (client.Lease, blocking.Lease),
+    (client.Leases, blocking.Leases),
+]
 EMPTY = inspect.Parameter.empty
 
 GRANTING = {
@@ -42,7 +46,7 @@ def keywords(function):
     }
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS, ids=["Client", "Lease"])
+@pytest.mark.parametrize(("one", "other"), PAIRS, ids=["Client", "Lease", "Leases"])
 def test_both_sides_have_the_same_verbs(one, other):
     assert verbs(one) == verbs(other)
 
@@ -74,6 +78,7 @@ class TestTheVerbsOfTheDesign:
             ("acquire", {}),
             ("try_acquire", {"wait": EMPTY}),
             ("take", {"wait": EMPTY}),
+            ("lock_all", {"renew": True}),
         ],
     )
     def test_have_its_keywords_and_defaults(self, side, verb, changed):
@@ -81,19 +86,31 @@ class TestTheVerbsOfTheDesign:
             name: default for name, default in {**GRANTING, **changed}.items() if default is not EMPTY
         }
         assert expected.items() <= keywords(getattr(side, verb)).items()
-        assert shape(getattr(side, verb))[1] == ("name", "POSITIONAL_OR_KEYWORD", EMPTY)
+        first = "names" if verb == "lock_all" else "name"
+        assert shape(getattr(side, verb))[1] == (first, "POSITIONAL_OR_KEYWORD", EMPTY)
 
     @pytest.mark.parametrize("verb", ["try_acquire", "take"])
     def test_that_do_not_wait_have_no_wait(self, side, verb):
         assert "wait" not in keywords(getattr(side, verb))
 
-    @pytest.mark.parametrize("verb", ["lock", "acquire", "try_acquire", "take"])
+    def test_list_by_pattern(self, side):
+        assert shape(side.list)[1:] == [("pattern", "POSITIONAL_OR_KEYWORD", "*")]
+
+    @pytest.mark.parametrize("verb", ["lock", "acquire", "try_acquire", "take", "lock_all"])
     def test_say_what_happens_on_loss(self, side, verb):
         assert keywords(getattr(side, verb)).get("on_loss") == "cancel"
 
 
 @pytest.mark.parametrize("side", [client.Lease, blocking.Lease], ids=["async", "blocking"])
 def test_a_lease_has_the_verbs_of_the_design(side):
+    assert {"remaining", "check", "lost", "renew", "release", "abandon"} <= verbs(side)
+    assert isinstance(inspect.getattr_static(side, "is_lost"), property)
+    assert shape(side.renew)[1:] == [("ttl", "POSITIONAL_OR_KEYWORD", None)]
+    assert shape(side.release)[1:] == []
+
+
+@pytest.mark.parametrize("side", [client.Leases, blocking.Leases], ids=["async", "blocking"])
+def test_several_leases_have_the_verbs_of_one(side):
     assert {"remaining", "check", "lost", "renew", "release", "abandon"} <= verbs(side)
     assert isinstance(inspect.getattr_static(side, "is_lost"), property)
     assert shape(side.renew)[1:] == [("ttl", "POSITIONAL_OR_KEYWORD", None)]
@@ -111,10 +128,14 @@ def test_the_verbs_that_wait_are_awaited_on_the_async_side_only():
         assert is_awaited(getattr(client.Client, name))
         assert not is_awaited(getattr(blocking.Client, name))
     for name in ("renew", "release", "lost"):
-        assert is_awaited(getattr(client.Lease, name))
-        assert not is_awaited(getattr(blocking.Lease, name))
+        for one, other in PAIRS[1:]:
+            assert is_awaited(getattr(one, name))
+            assert not is_awaited(getattr(other, name))
     for name in ("check", "remaining", "abandon"):
-        assert not is_awaited(getattr(client.Lease, name))
+        for one, _ in PAIRS[1:]:
+            assert not is_awaited(getattr(one, name))
+    assert inspect.isasyncgenfunction(client.Client.list)
+    assert inspect.isgeneratorfunction(blocking.Client.list)
 
 
 def test_from_client_takes_what_both_clients_need():
@@ -124,6 +145,8 @@ def test_from_client_takes_what_both_clients_need():
 def test_the_public_names_are_there():
     for name in leasehold.__all__:
         assert getattr(leasehold, name) is not None
-    assert {"connect", "from_client", "blocking", "Client", "Lease", "LockInfo"} <= set(leasehold.__all__)
+    assert {"connect", "from_client", "blocking", "Client", "Lease", "Leases", "LockInfo", "Hold"} <= set(
+        leasehold.__all__
+    )
     assert leasehold.Client is client.Client
     assert leasehold.blocking.connect is blocking.connect

@@ -226,7 +226,7 @@ def test_a_server_that_can_compare_and_delete_by_itself_is_asked_to():
 def test_without_a_receipt_the_script_compares():
     store, wire = make_store(1, deletes_if_equal=True)
     assert run(store.release("a", TOKEN, 77, None)) == DONE
-    assert wire.sent == [("release", TOKEN, wire.channel)]
+    assert wire.sent == [("release", TOKEN)]
 
 
 @pytest.mark.parametrize("reply", [0, -1, hiredis.ReplyError("ERR unknown command 'DELIFEQ'")], ids=repr)

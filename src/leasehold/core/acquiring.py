@@ -174,22 +174,27 @@ class Quest:
 
 
 def _busy(name: str, busy: Busy, wait: float | None, position: int | None) -> LockBusy:
-    if not wait:
-        return LockBusy(
-            name,
-            holder=busy.holder,
-            retry_after=busy.remaining,
-            held_since=busy.held_since,
-            mode=busy.mode,
-            waiters=busy.waiters,
-        )
-    return AcquireTimeout(
+    error = LockBusy(
         name,
-        waited=wait,
         holder=busy.holder,
         retry_after=busy.remaining,
         held_since=busy.held_since,
         mode=busy.mode,
         waiters=busy.waiters,
         position=position,
+    )
+    return timed_out(error, wait) if wait else error
+
+
+def timed_out(busy: LockBusy, waited: float) -> AcquireTimeout:
+    """The same refusal for somebody who has waited ``waited`` seconds in vain."""
+    return AcquireTimeout(
+        busy.name,
+        waited=waited,
+        holder=busy.holder,
+        retry_after=busy.retry_after,
+        held_since=busy.held_since,
+        mode=busy.mode,
+        waiters=busy.waiters,
+        position=busy.position,
     )

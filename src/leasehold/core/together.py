@@ -6,8 +6,9 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from leasehold.core.acquiring import timed_out
 from leasehold.core.lease import LeaseState
-from leasehold.errors import LeaseholdError, LeaseLost
+from leasehold.errors import LeaseholdError, LeaseLost, LockBusy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -138,7 +139,10 @@ async def acquire_all(
     try:
         for name in sorted(names, key=str.encode):
             left = None if wait is None else max(0.0, started_at + wait - engine.clock.now())
-            held[name] = await engine.acquire(name, ttl, left, mode, holder, True, max_hold, floor)
+            try:
+                held[name] = await engine.acquire(name, ttl, left, mode, holder, True, max_hold, floor)
+            except LockBusy as busy:
+                raise (timed_out(busy, wait) if wait else busy) from None
         for lease in held.values():
             if not renew:
                 lease.renews = False

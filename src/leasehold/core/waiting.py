@@ -10,6 +10,7 @@ from leasehold.core.answers import Granted, Line, Look
 from leasehold.core.beginning import is_first
 from leasehold.core.surprises import report_unexpected
 from leasehold.core.validity import drifted, trusted_for
+from leasehold.errors import StoreRefused
 
 if TYPE_CHECKING:
     from leasehold.core.acquiring import TrustedGrant
@@ -99,8 +100,7 @@ class WaitingRoom:
 
         ``remaining`` is what is left of the current hold, because that is when to look if nothing is heard.
         """
-        if self._is_stopped:
-            return True  # whoever asks the store now is told that the client is closed
+        self._check_open()
         self._waiters[waiter.ticket] = waiter
         expires_at = self._clock.now() + (remaining or self._interval) + _AFTER_EXPIRY
         self._expires_at[waiter.name] = expires_at
@@ -109,9 +109,15 @@ class WaitingRoom:
         if is_first(self, "run"):
             self._concurrency.background(self.run)
         try:
-            return await waiter.signal.wait(None if timeout == math.inf else timeout)
+            was_told = await waiter.signal.wait(None if timeout == math.inf else timeout)
         finally:
             self._waiters.pop(waiter.ticket, None)
+        self._check_open()
+        return was_told
+
+    def _check_open(self) -> None:
+        if self._is_stopped:
+            raise StoreRefused("this client is closed")
 
     def stop(self) -> None:
         """End `run` soon, and wake everybody: nobody looks after them any more."""

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 from redis import exceptions
+from redis.client import NEVER_DECODE
 
 from leasehold.valkey import codec, faults, news
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from leasehold.errors import StoreError
     from leasehold.valkey.verb import Verb
     from leasehold.valkey.wire import Call, Reply, Word
+
+# Keys of others need not be text, whatever decode_responses says.
+_AS_IT_IS = {NEVER_DECODE: True}
 
 # redis-py takes the code off these messages; the store wants it back.
 _CODES: dict[type[exceptions.ResponseError], str] = {
@@ -84,7 +88,7 @@ class AsyncBorrowed(_Borrowed):
     async def call(self, *words: Word) -> Reply:
         """The reply to any other command."""
         try:
-            return _as_bytes(await self._client.execute_command(*words))
+            return _as_bytes(await self._client.execute_command(*words, **_AS_IT_IS))
         except exceptions.RedisError as error:
             return _as_reply(error)
 
@@ -122,7 +126,7 @@ class BlockingBorrowed(_Borrowed):
     async def call(self, *words: Word) -> Reply:
         """The reply to any other command."""
         try:
-            return _as_bytes(self._client.execute_command(*words))
+            return _as_bytes(self._client.execute_command(*words, **_AS_IT_IS))
         except exceptions.RedisError as error:
             return _as_reply(error)
 
@@ -141,8 +145,8 @@ def _as_bytes(reply: Any) -> Reply:
     """The reply as our own connections give it, whatever ``decode_responses`` is set to."""
     if isinstance(reply, str):
         return reply.encode()
-    if isinstance(reply, list):
-        return [_as_bytes(item) for item in cast("list[Any]", reply)]
+    if isinstance(reply, list | tuple):  # redis-py makes a tuple of what SCAN answers
+        return [_as_bytes(item) for item in cast("Sequence[Any]", reply)]
     if isinstance(reply, exceptions.RedisError):
         return _as_reply(reply)
     return reply

@@ -52,8 +52,8 @@ ACQUIRE = load("acquire", keys=_LOCK, arguments=("record", "ttl_ms", "floor", "w
 ACQUIRE_ALL = load("acquire_all", keys=("lock", "fence", "…"), arguments=("record", "ttl_ms", "floor", "…"))
 LOOK = load("look", keys=_LOCK, arguments=("tokens", "channel", "live_ms"))
 RENEW = load("renew", keys=(*_LOCK, "taken"), arguments=("token", "own_fence", "ttl_ms"))
-RELEASE = load("release", keys=_LOCK, arguments=("token", "channel"))
-RELEASE_ONCE = load("release_once", keys=(*_LOCK, "released"), arguments=("token", "channel", "remember_ms"))
+RELEASE = load("release", keys=_LOCK, arguments=("token",))
+RELEASE_ONCE = load("release_once", keys=(*_LOCK, "released"), arguments=("token", "remember_ms"))
 TAKE = load("take", keys=(*_LOCK, "taken"), arguments=("record", "ttl_ms", "floor", "expect_fence"))
 INSPECT = load("inspect", keys=_LOCK, arguments=())
 

@@ -167,7 +167,7 @@ class ValkeyStore:
             if await session.run(self._delete_if_equal, name, (receipt,)) == 1:
                 return DONE
             session = self._wire.session or await self._wire.open_session()
-        verb, arguments = self._release, (token, self._wire.channel)
+        verb, arguments = self._release, (token,)
         if session.may_ask_twice:
             verb, arguments = self._release_once, (*arguments, _REMEMBER_MS)
         reply = await session.run(verb, name, arguments)

@@ -41,13 +41,13 @@ end
 if wait_ms == '0' and kind == 'x' then return describe_busy(kind, rest, 0, 0) end
 
 -- Uses: joining
-local channel, waiters, position = join(record, mode, token, ttl_ms, floor, wait_ms, live_ms)
+local waiters, position = join(record, mode, token, ttl_ms, floor, wait_ms, live_ms)
 if settle(token, kind, rest) then return {redis.call('GET', fence) + 0, tonumber(ttl_ms), ''} end
 if not is_written(kind, rest) then kind, held_by, rest = read_record() end
 if wait_ms == '0' then
-  redis.call('ZREM', queue, token .. channel)
+  redis.call('ZREM', queue, token)
   redis.call('HDEL', people, token)
   return describe_busy(kind, rest, waiters - 1, 0)
 end
-if kind == 'x' then guard_queue(held_by, rest) end
+if kind == 'x' then kind, held_by, rest = guard_queue(held_by, rest) end
 return describe_busy(kind, rest, waiters, position)

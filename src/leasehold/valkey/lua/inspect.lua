@@ -6,10 +6,9 @@ local lock, fence, queue, readers, people = KEYS[1], KEYS[2], KEYS[3], KEYS[4], 
 
 -- Uses: clock, fence, record, people, reading, holding, holders
 local waiters = 0
-for _, waiter in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
-  local known = redis.call('HMGET', people, string.sub(waiter, 1, 32), string.sub(waiter, 33))
-  local deadline_ms = tonumber((select(5, read_entry(known[1])))) or 0
-  if deadline_ms >= now_ms and (tonumber(known[2]) or 0) >= now_ms then waiters = waiters + 1 end
+for _, token in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
+  local _, channel, _, _, deadline_ms = read_entry(redis.call('HGET', people, token))
+  if is_waiting(channel, deadline_ms) then waiters = waiters + 1 end
 end
 local held, kind = holders()
 local reply = {redis.call('GET', fence) or '', waiters, kind or ''}

@@ -12,7 +12,7 @@ if redis.call('EXPIRE', queue, 172800) == 1 then
   redis.call('HSET', people, channel, whole(now_ms + live_ms))
   redis.call('EXPIRE', people, 172800)
   -- Somebody deleted the record by hand, and a newcomer got the lock: from here on nobody passes any more.
-  if kind == 'x' then guard_queue(held_by, rest) end
+  if kind == 'x' then kind, held_by, rest = guard_queue(held_by, rest) end
   settle(nil, kind, rest)
   kind, held_by, rest = read_record()
 end
@@ -25,7 +25,7 @@ end
 local reply = {now_ms, left_ms}
 for start = 1, #tokens, 32 do
   local token = string.sub(tokens, start, start + 31)
-  local rank = redis.call('ZRANK', queue, token .. channel)
+  local rank = redis.call('ZRANK', queue, token)
   if rank then
     reply[#reply + 1] = rank + 1
   else

@@ -7,7 +7,7 @@ local function grant(token, asker, kind, channel, ticket, ttl_ms, floor, holder)
   local is_asker = token == asker
   local left_ms = is_asker and tonumber(ttl_ms) or math.min(tonumber(ttl_ms), 2000)
   local since = whole(now_ms)
-  redis.call('ZREM', queue, token .. channel)
+  redis.call('ZREM', queue, token)
   if kind == 'x' then
     redis.call('HDEL', people, token)
     write_hold(is_asker and 'w' or 'g', token, channel, ticket, now_ms + left_ms, since .. ' ' .. holder)
@@ -30,16 +30,14 @@ local function settle(asker, kind, rest)
   local is_read = kind == 's' and end_readers()
   local is_granted = false
   while true do
-    local first = redis.call('ZRANGE', queue, 0, 0)[1]
-    if not first then
+    local token = redis.call('ZRANGE', queue, 0, 0)[1]
+    if not token then
       if not is_read then redis.call('DEL', lock, people) end
       return is_granted
     end
-    local token, channel = string.sub(first, 1, 32), string.sub(first, 33)
-    local known = redis.call('HMGET', people, token, channel)
-    local wants, _, ticket, ttl_ms, deadline_ms, floor, holder = read_entry(known[1])
-    if not wants or (tonumber(known[2]) or 0) < now_ms or tonumber(deadline_ms) < now_ms then
-      redis.call('ZREM', queue, first)
+    local wants, channel, ticket, ttl_ms, deadline_ms, floor, holder = read_entry(redis.call('HGET', people, token))
+    if not is_waiting(channel, deadline_ms) then
+      redis.call('ZREM', queue, token)
       redis.call('HDEL', people, token)
     elseif wants == 'x' and is_read then
       return is_granted

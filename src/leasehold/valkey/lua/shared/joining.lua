@@ -1,15 +1,15 @@
 -- Puts a token at the end of the queue, or leaves it in its place, and its client counts as alive.
--- Gives its channel, how many wait, and its place among them.
+-- Gives how many wait, and its place among them.
 local function join(record, mode, token, ttl_ms, floor, wait_ms, live_ms)
   local channel, ticket, _, public = read_rest(string.sub(record, 35))
   local holder = string.sub(public, string.find(public, ' ', 1, true) + 1)
   local entry = make_entry(mode, channel, ticket, ttl_ms, whole(now_ms + wait_ms), floor, holder)
-  local is_new = redis.call('ZADD', queue, 'NX', whole(now_us), token .. channel) == 1
+  local is_new = redis.call('ZADD', queue, 'NX', whole(now_us), token) == 1
   redis.call('HSET', people, token, entry, channel, whole(now_ms + live_ms))
   local waiters = redis.call('ZCARD', queue)
   if waiters == 1 then
     redis.call('EXPIRE', queue, 172800)
     redis.call('EXPIRE', people, 172800)
   end
-  return channel, waiters, is_new and waiters or redis.call('ZRANK', queue, token .. channel) + 1
+  return waiters, is_new and waiters or redis.call('ZRANK', queue, token) + 1
 end

@@ -1,5 +1,5 @@
 -- Ends the lease of a token, or its waiting, and lets the next in. Says whether it was a lease.
-local function leave(token, channel)
+local function leave(token)
   local kind, held_by, rest = read_record()
   if kind ~= 's' and held_by == token then
     local was_held = is_written(kind, rest)
@@ -8,7 +8,7 @@ local function leave(token, channel)
   end
   local was_held = kind == 's' and left_of(token, kind) and 1 or 0
   if kind == 's' then redis.call('ZREM', readers, token) end
-  redis.call('ZREM', queue, token .. channel)
+  redis.call('ZREM', queue, token)
   redis.call('HDEL', people, token)
   if kind then settle(nil, kind, rest) end
   return was_held
