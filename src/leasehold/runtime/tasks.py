@@ -23,21 +23,46 @@ class TaskClock:
 
 
 class TaskSignal:
-    """Implements `leasehold.core.ports.Signal`."""
+    """Implements `leasehold.core.ports.Signal`.
+
+    As an `asyncio.Event` in an `asyncio.timeout`, which together cost as much as all the rest of a wait.
+    """
+
+    __slots__ = ("_is_set", "_waiters")
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
-        self.set = self._event.set
-        self.clear = self._event.clear
+        self._is_set = False
+        self._waiters: list[asyncio.Future[bool]] = []
+
+    def set(self) -> None:
+        """Wake every waiter, now and until `clear`."""
+        self._is_set = True
+        for waiter in self._waiters:
+            _answer(waiter, True)
+
+    def clear(self) -> None:
+        """Let later waiters wait again."""
+        self._is_set = False
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Return True once the flag is set, False when ``timeout`` seconds have passed first."""
+        if self._is_set:
+            return True
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        timer = None if timeout is None else loop.call_later(timeout, _answer, waiter, False)
+        self._waiters.append(waiter)
         try:
-            async with asyncio.timeout(timeout):
-                await self._event.wait()
-        except TimeoutError:
-            return False
-        return True
+            return await waiter
+        finally:
+            self._waiters.remove(waiter)
+            if timer is not None:
+                timer.cancel()
+
+
+def _answer(waiter: asyncio.Future[bool], answer: bool) -> None:  # noqa: FBT001 - a value
+    if not waiter.done():
+        waiter.set_result(answer)
 
 
 class Tasks:
