@@ -6,8 +6,10 @@ STAMP  := $(VENV)/.installed
 # Most tests wait for a server, a deadline or a process, so three of them share two cores well.
 PARALLEL ?= -n 3 --dist worksteal
 
+SEEDS ?= 2000
+
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-all check fix bench types lock clean
+.PHONY: help serve test test-all check fix simulate bench types lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -39,6 +41,9 @@ types: $(STAMP) ## Type-check the library, strictly.
 fix: $(STAMP) ## Format and mend what can be mended.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+simulate: $(STAMP) ## Look for a seed that breaks a promise: many clients and faults, in virtual time (SEEDS=2000).
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
 bench: $(STAMP) ## Measure against the limit and the peers; table, plots and bench/results.json.
 	$(BIN)/python -m bench

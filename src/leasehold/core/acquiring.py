@@ -118,7 +118,9 @@ class Quest:
             is_plain_no = isinstance(error, StoreRefused | InvalidRequest) and not self._was_silent
             if self._is_in_doubt and not is_plain_no:
                 request = self._request
-                self._asker.disown(request.name, request.token, request.ttl, was_silent=self._was_silent)
+                # A grant would end with its ttl, but a place in the queue stays as long as this client looks in.
+                ttl = request.ttl if self._wait == 0 else math.inf
+                self._asker.disown(request.name, request.token, ttl, was_silent=self._was_silent)
             raise
 
     async def _ask_again(self) -> tuple[Answer, float]:

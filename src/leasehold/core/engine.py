@@ -145,10 +145,11 @@ class Engine(Generic[L]):
         asks = [
             Ask(name, self.random.token(), self._next_ticket(), asked_ttl, least, encoded) for name in names
         ]
-        sent_at = 0.0
+        tries = 0
 
         async def ask() -> list[TrustedGrant] | None:
-            nonlocal sent_at
+            nonlocal tries
+            tries += 1
             sent_at = self.clock.now()
             answer = await self.store.acquire_all(asks)
             if isinstance(answer, str):
@@ -166,6 +167,9 @@ class Engine(Generic[L]):
                     self.disown(each.name, each.token, asked_ttl, was_silent=True)
             raise
         if grants is None:
+            if tries > 1:  # an earlier request, whose reply was lost, may have got them
+                for each in asks:
+                    self.disown(each.name, each.token, asked_ttl, was_silent=True)
             return None
         shown = self._holder if holder is None else holder
         leases: list[L] = []

@@ -74,7 +74,8 @@ class Keeper:
         try:
             while due := await self._agenda.due():
                 now = self._clock.now()
-                to_renew = [lease for lease in due if self._wants_renewal(lease, now)]
+                # Two entries for one moment are one renewal.
+                to_renew = [lease for lease in dict.fromkeys(due) if self._wants_renewal(lease, now)]
                 for start in range(0, len(to_renew), _BATCH):
                     self._start_renewing(to_renew[start : start + _BATCH])
         finally:

@@ -19,7 +19,7 @@ _AT_ONCE = 256
 class Orphan:
     """A grant that the store may hold although nobody knows of it.
 
-    It would end by itself at ``until``, so there is nothing to clean up after that. ``look_again`` says
+    It would end by itself at ``until``, if ever, so there is nothing to clean up after that. ``look_again`` says
     that the request may still be on its way: a connection was dropped with the request in it, and the
     server may read it after it has answered us on the next connection.
     """

@@ -14,8 +14,8 @@ def trusted_for(ttl: float) -> float:
 
 
 def drifted(seconds: float) -> float:
-    """The least that ``seconds`` on one clock can be on another."""
-    return seconds - seconds * _DRIFT_PER_SECOND
+    """The least that ``seconds`` on one clock can be on another; negative ones count backwards."""
+    return seconds - abs(seconds) * _DRIFT_PER_SECOND
 
 
 def ttl_for(trusted: float) -> float:

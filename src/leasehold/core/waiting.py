@@ -60,7 +60,8 @@ class Waiter:
         """Note a grant. If it was taken away again, the store must be asked."""
         if isinstance(news, Granted):
             sent_at, store_time = self._reference
-            valid_from = sent_at + drifted(max(0.0, news.granted_at - store_time))
+            # News that come late may tell of a grant before that request: one that we missed, and asked again.
+            valid_from = sent_at + drifted(news.granted_at - store_time)
             self.grant = (news.fence, valid_from + trusted_for(news.remaining), None, news.remaining)
         else:
             self.grant = None

@@ -40,6 +40,9 @@ end
 -- A plain record means that nobody waits, so there is nothing to settle for those who do not wait either.
 if wait_ms == '0' and kind == 'x' then return describe_busy(kind, rest, 0, 0) end
 
+-- A reader who was late stands in line like everybody else.
+if kind == 's' then redis.call('ZREM', readers, token) end
+
 -- Uses: joining
 local waiters, position = join(record, mode, token, ttl_ms, floor, wait_ms, live_ms)
 if settle(token, kind, rest) then return {redis.call('GET', fence) + 0, tonumber(ttl_ms), ''} end

@@ -6,20 +6,28 @@
 local keys, arguments = KEYS, ARGV
 
 -- Uses: clock, fence
-local is_mine = {}
+-- What is left of the lease that this record gives its token; nothing if somebody else has the lock, or had.
+local function left_of(lock, held, record)
+  if string.sub(held, 1, 1) ~= '2' or string.sub(held, 3, 34) ~= string.sub(record, 3, 34) then return end
+  if string.sub(held, 2, 2) == 'x' then return redis.call('PTTL', lock) end
+  local left_ms = string.match(held, '^%d+ (%d+) ', 51) - now_ms
+  return left_ms > 0 and left_ms or nil
+end
+
+local left_ms = {}
 for number = 1, #keys / 2 do
-  local lock = keys[2 * number - 1]
-  local record = redis.call('GET', lock)
-  is_mine[number] = record and string.sub(record, 1, 34) == string.sub(arguments[3 * number - 2], 1, 34)
-  if record and not is_mine[number] then return number end
+  local lock, record = keys[2 * number - 1], arguments[3 * number - 2]
+  local held = redis.call('GET', lock)
+  left_ms[number] = held and left_of(lock, held, record)
+  if held and not left_ms[number] then return number end
 end
 local reply = {}
 for number = 1, #keys / 2 do
   local lock, fence = keys[2 * number - 1], keys[2 * number]
   local record, ttl_ms, floor = arguments[3 * number - 2], arguments[3 * number - 1], arguments[3 * number]
-  if is_mine[number] then
+  if left_ms[number] then
     local count = tonumber(redis.call('GET', fence)) or next_fence(fence, floor)
-    reply[number] = {count, redis.call('PTTL', lock)}
+    reply[number] = {count, left_ms[number]}
   else
     local count = next_fence(fence, floor)
     redis.call('SET', lock, record, 'PX', ttl_ms)

@@ -1,0 +1,186 @@
+"""Who holds what: S1, S2, S5, S6, and fences that grow."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from tests.simulation.findings import Violation, short
+from tests.simulation.history import (
+    Arrived,
+    Believes,
+    Disbelieves,
+    HoldBegan,
+    HoldEnded,
+    HoldExtended,
+    LeftQueue,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.simulation.history import Event
+    from tests.simulation.scenario import Run
+
+# Far below anything that matters, far above what floats lose.
+_ROUNDING = 1e-6
+
+
+@dataclass(slots=True)
+class _Window:
+    """From when till when a client took a lease as held."""
+
+    name: str
+    token: str
+    mode: str
+    start: float
+    until: float
+    cut_at: float
+
+    @property
+    def end(self) -> float:
+        return min(self.until, self.cut_at)
+
+
+def check_exclusion(run: Run) -> Iterator[Violation]:
+    """S1: hold windows, as told by the clients, never overlap unless all of them only read.
+
+    A take cuts the window of whoever held the lock: the old holder cannot know before it is told.
+    """
+    windows: dict[str, _Window] = {}
+    taken_at: dict[str, float] = {}
+    for event in run.events:
+        match event:
+            case HoldBegan(token=token):
+                taken_at.pop(token, None)
+            case HoldEnded(token=token, why="taken"):
+                taken_at[token] = event.at
+                if token in windows:
+                    windows[token].cut_at = min(windows[token].cut_at, event.at)
+            case Believes(at, _, name, token, mode, _, until):
+                # The grant may have been on its way when the lock was taken.
+                cut_at = taken_at.get(token, math.inf)
+                window = windows.setdefault(token, _Window(name, token, mode, at, until, cut_at))
+                window.until = until
+            case Disbelieves(token=token) if token in windows:
+                windows[token].cut_at = min(windows[token].cut_at, event.at)
+    by_name: defaultdict[str, list[_Window]] = defaultdict(list)
+    for window in windows.values():
+        by_name[window.name].append(window)
+    for name, held in by_name.items():
+        for one, other in combinations(held, 2):
+            overlap = min(one.end, other.end) - max(one.start, other.start)
+            if overlap > _ROUNDING and "exclusive" in {one.mode, other.mode}:
+                yield Violation(
+                    "S1",
+                    max(one.start, other.start),
+                    f"{short(one.token)} ({one.mode}) and {short(other.token)} ({other.mode}) "
+                    f"both hold {name!r} for {overlap:.4f} s",
+                )
+
+
+class _Accounts:
+    """What is true of each token, and what its holder believes."""
+
+    def __init__(self) -> None:
+        self._holds: dict[str, HoldBegan] = {}
+        self._held_until: dict[str, float] = {}
+        self._believed_until: dict[str, float] = {}
+        self._was_taken: set[str] = set()
+        self._is_over: set[str] = set()
+
+    def note(self, event: Event) -> str | None:
+        """Write it down; what is wrong with it, if anything is."""
+        match event:
+            case HoldBegan(token=token):
+                self._holds[token], self._held_until[token] = event, event.until
+                self._was_taken.discard(token)
+            case HoldExtended(at=at, token=token):
+                self._held_until[token] = event.until
+                if self._is_believed(token, at) and event.until < self._believed_until[token] - _ROUNDING:
+                    return f"{short(token)} was shortened behind its holder's back"
+            case HoldEnded(at=at, token=token):
+                self._held_until.pop(token, None)
+                if event.why == "taken":
+                    self._was_taken.add(token)
+                elif self._is_believed(token, at):
+                    return f"{short(token)} was released while its holder relied on it"
+            case Disbelieves():
+                self._is_over.add(event.token)
+            case Believes():
+                return self._note_belief(event)
+        return None
+
+    def _note_belief(self, event: Believes) -> str | None:
+        token = event.token
+        believed_until = self._believed_until.get(token, event.at)
+        self._believed_until[token] = event.until
+        if token in self._is_over or event.until <= event.at:
+            return None
+        if event.at > believed_until + _ROUNDING:
+            return f"{short(token)} came back after its deadline"
+        if token in self._was_taken:
+            return None  # the news of it are on their way
+        held_until = self._held_until.get(token, 0.0)
+        if held_until < event.until - _ROUNDING:
+            return f"{short(token)} counts as held {event.until - held_until:.4f} s too long"
+        if self._holds[token].fence != event.fence:
+            return f"{short(token)} has fence {self._holds[token].fence}, not the one told"
+        return None
+
+    def _is_believed(self, token: str, at: float) -> bool:
+        return token not in self._is_over and at < self._believed_until.get(token, 0.0) - _ROUNDING
+
+
+def check_honesty(run: Run) -> Iterator[Violation]:
+    """S2: whenever a client takes a lease as held, the store holds it for at least as long, and lost is for good."""
+    accounts = _Accounts()
+    for event in run.events:
+        if wrong := accounts.note(event):
+            yield Violation("S2", event.at, wrong)
+
+
+def check_causes(run: Run) -> Iterator[Violation]:
+    """S5: release and renew touch only their own token. S6: renew never re-creates a lease."""
+    cause = Arrived(0.0, 0, "nothing", ())
+    held_until: dict[str, float] = {}
+    from_queue = ""
+    for event in run.events:
+        match event:
+            case Arrived():
+                cause = event
+            case LeftQueue(why="granted"):
+                from_queue = event.token
+            case HoldEnded(at=at, token=token):
+                held_until.pop(token, None)
+                allowed = "take" if event.why == "taken" else "release"
+                if cause.verb != allowed or (allowed == "release" and token not in cause.tokens):
+                    yield Violation("S5", at, f"{short(token)} was ended by {_told(cause)}")
+            case HoldExtended(at=at, token=token):
+                if cause.verb not in {"renew", "acquire"} or token not in cause.tokens:
+                    yield Violation("S5", at, f"{short(token)} was extended by {_told(cause)}")
+                if held_until.get(token, 0.0) < at:
+                    yield Violation("S6", at, f"{short(token)} had run out when {_told(cause)} extended it")
+                held_until[token] = event.until
+            case HoldBegan(at=at, token=token):
+                is_own = cause.verb in {"acquire", "acquire_all", "take"} and token in cause.tokens
+                if cause.verb == "renew" or not (is_own or token == from_queue):
+                    yield Violation("S6", at, f"{short(token)} was granted by {_told(cause)}")
+                held_until[token] = event.until
+
+
+def check_fences(run: Run) -> Iterator[Violation]:
+    """S3, without data loss: fences strictly grow per lock, in the order of the grants."""
+    last: dict[str, int] = {}
+    for event in run.events:
+        if isinstance(event, HoldBegan):
+            if event.fence <= last.get(event.name, 0):
+                yield Violation("S3", event.at, f"fence {event.fence} of {event.name!r} does not grow")
+            last[event.name] = event.fence
+
+
+def _told(cause: Arrived) -> str:
+    return f"{cause.verb} of {', '.join(map(short, cause.tokens))}"

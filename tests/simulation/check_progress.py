@@ -1,0 +1,213 @@
+"""That things go on: S7, L1, L2, and calls that come to an end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.simulation.findings import Violation, calls_of, is_well, short, well_from
+from tests.simulation.history import (
+    Arrived,
+    AskedAgain,
+    Believes,
+    Disbelieves,
+    HoldBegan,
+    HoldEnded,
+    HoldExtended,
+    Joined,
+    LeftQueue,
+    Surprised,
+)
+from tests.simulation.scenario import INTERVAL, TIMEOUT
+from tests.simulation.weather import LATE_AT_MOST
+
+from leasehold.core.waiting import alive_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.simulation.findings import Call
+    from tests.simulation.scenario import Run
+
+# The retry interval and a few quick round trips.
+_SOON = INTERVAL + 0.03
+# A settler that met silence once looks again after a quarter of a second.
+_SETTLED_SOON = 0.5
+_STRAY_AT_MOST = TIMEOUT + LATE_AT_MOST
+_ROUNDING = 0.002
+
+
+@dataclass(slots=True)
+class _Stay:
+    """A time that a token spent in the queue of a lock, or holding it."""
+
+    name: str
+    token: str
+    client: int
+    start: float
+    end: float = float("inf")
+    is_claimed: bool = True
+
+
+def check_calls(run: Run) -> Iterator[Violation]:
+    """A call ends when its wait is over, give or take the patience with a silent store; nothing odd comes out."""
+    for event in run.events:
+        if isinstance(event, Surprised):
+            yield Violation("calls", event.at, f"client {event.client}: {event.what}")
+    for call in calls_of(run).values():
+        weather = run.weather[call.called.client]
+        if call.called.wait is None or weather.crashes_at is not None:
+            continue
+        paused = sum(pause.end - pause.start for pause in weather.pauses)
+        due = call.called.at + call.called.wait + 2 * TIMEOUT + 0.3 + paused
+        if call.returned_at > due:
+            late = call.returned_at - due
+            yield Violation("calls", due, f"call {call.called.call} came {late:.3f} s too late to an end")
+
+
+def check_settling(run: Run) -> Iterator[Violation]:
+    """S7: what a call that failed has left in the store is settled, or gone within its ttl. Likewise what was released.
+
+    At once if the client is well; nobody keeps it alive in any case.
+    """
+    over_at = _over_at(run)
+    last_asked: dict[str, float] = {}
+    for event in run.events:
+        match event:
+            case Arrived(verb="acquire" | "take" | "acquire_all"):
+                last_asked.update(dict.fromkeys(event.tokens, event.at))
+            case HoldExtended(at=at, token=token) if at > over_at.get(token, at) + _STRAY_AT_MOST:
+                yield Violation("S7", at, f"{short(token)} is kept alive although nobody relies on it")
+    for stay in [*_stays_in_queue(run), *_holds(run)]:
+        over = over_at.get(stay.token)
+        if over is None or stay.end <= over:
+            continue
+        if last_asked[stay.token] > over:
+            continue  # a stray request; what it brought about ends by itself
+        due = well_from(run, stay.client, max(over, stay.start), _SETTLED_SOON) + _SETTLED_SOON
+        if stay.end > due:
+            left = stay.end - over
+            yield Violation("S7", due, f"{short(stay.token)} stays for {left:.3f} s without its owner")
+
+
+def check_the_dead(run: Run) -> Iterator[Violation]:
+    """L1: a dead client's lock is free within its ttl, and it gets none when it has been silent for long."""
+    ttl: dict[str, float] = {}
+    for event in run.events:
+        if isinstance(event, HoldBegan):
+            ttl[event.token] = max(event.ttl, ttl.get(event.token, 0.0))
+        if isinstance(event, HoldExtended):
+            ttl[event.token] = max(event.until - event.at, ttl.get(event.token, 0.0))
+    for hold in _holds(run):
+        crashed_at = run.weather[hold.client].crashes_at
+        if crashed_at is None:
+            continue
+        last_word = crashed_at + _STRAY_AT_MOST
+        begins_by = last_word + alive_for(INTERVAL) + _ROUNDING
+        ends_by = max(last_word, hold.start) + ttl[hold.token] + _ROUNDING
+        if hold.start > begins_by or hold.end > ends_by:
+            yield Violation("L1", last_word, f"{short(hold.token)} outlives its dead client")
+
+
+def check_hand_over(run: Run) -> Iterator[Violation]:
+    """L2: a free lock goes to a live waiter within the retry interval, and the waiter knows it as soon. News or not."""
+    call_of = _calls_by_token(run)
+    queue = _stays_in_queue(run)
+    for name, start, end in _free_times(run):
+        for stay in queue:
+            if stay.name != name or stay.token not in call_of:
+                continue
+            since = max(start, stay.start)
+            until = min(end, stay.end, call_of[stay.token].returned_at)
+            if until > since + _SOON and is_well(run, stay.client, since, since + _SOON):
+                idle = until - since
+                yield Violation(
+                    "L2", since, f"{name!r} is free for {idle:.3f} s while {short(stay.token)} waits"
+                )
+    believed_at: dict[str, float] = {}
+    for event in run.events:
+        if isinstance(event, Believes):
+            believed_at.setdefault(event.token, event.at)
+    for hold in _holds(run):
+        if hold.is_claimed or hold.token not in call_of:
+            continue
+        due = hold.start + _SOON
+        told_at = min(believed_at.get(hold.token, hold.end), call_of[hold.token].returned_at, hold.end)
+        if (
+            told_at > due
+            and call_of[hold.token].returned_at > hold.start
+            and is_well(run, hold.client, hold.start, due)
+        ):
+            yield Violation("L2", due, f"{short(hold.token)} does not know that it was given {hold.name!r}")
+
+
+def _calls_by_token(run: Run) -> dict[str, Call]:
+    return {token: call for call in calls_of(run).values() for token in call.tokens}
+
+
+def _over_at(run: Run) -> dict[str, float]:
+    """Since when nobody has any use for a token: its call failed, or its lease was released."""
+    over = {
+        token: call.returned_at
+        for call in calls_of(run).values()
+        if call.outcome not in {"granted", "nothing"}
+        for token in call.tokens
+    }
+    for event in run.events:
+        if isinstance(event, Disbelieves) and event.reason == "released":
+            over.setdefault(event.token, event.at)
+    return over
+
+
+def _stays_in_queue(run: Run) -> list[_Stay]:
+    """Every wait in the store, to its deadline at the latest: whoever is past that is passed over."""
+    deadlines: dict[str, float] = {}
+    stays: list[_Stay] = []
+    current: dict[str, _Stay] = {}
+    for event in run.events:
+        match event:
+            case Joined():
+                current[event.token] = _Stay(event.name, event.token, event.client, event.at)
+                stays.append(current[event.token])
+                deadlines[event.token] = event.deadline
+            case AskedAgain():
+                deadlines[event.token] = event.deadline
+            case LeftQueue(token=token):
+                current.pop(token).end = min(event.at, deadlines[token])
+    for token, stay in current.items():
+        stay.end = min(run.ended_at, deadlines[token])
+    return stays
+
+
+def _holds(run: Run) -> list[_Stay]:
+    """Every hold in the store, to its true end."""
+    stays: list[_Stay] = []
+    current: dict[str, _Stay] = {}
+    for event in run.events:
+        match event:
+            case HoldBegan():
+                stay = _Stay(event.name, event.token, event.client, event.at, event.until, event.is_claimed)
+                current[event.token] = stay
+                stays.append(stay)
+            case HoldExtended():
+                current[event.token].end = event.until
+            case HoldEnded() if event.token in current:
+                current[event.token].end = event.at
+    return stays
+
+
+def _free_times(run: Run) -> list[tuple[str, float, float]]:
+    """When nobody held a lock: name, from, to."""
+    holds: defaultdict[str, list[_Stay]] = defaultdict(list)
+    for stay in _holds(run):
+        holds[stay.name].append(stay)
+    free: list[tuple[str, float, float]] = []
+    for name, stays in holds.items():
+        held_until = 0.0
+        for stay in stays:
+            if held_until and stay.start > held_until:
+                free.append((name, held_until, stay.start))
+            held_until = max(held_until, stay.end)
+        free.append((name, held_until, run.ended_at))
+    return free

@@ -1,0 +1,424 @@
+"""What every store promises about its queues, and the model with it: the same behaviours on all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.simulation.store_sides import STORES, open_world
+
+from leasehold.core.answers import DONE, Ask, Busy, Ended, Granted, Refusal, Taken
+
+
+@pytest.fixture(params=STORES)
+async def world(request, servers):
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(8))
+    async with open_world(request.param, servers) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def ann(world):
+    return await world.connect()
+
+
+@pytest.fixture
+async def bob(world):
+    return await world.connect()
+
+
+def granted(letter):
+    return lambda news: isinstance(news, Granted) and news.ticket == ord(letter)
+
+
+def taken(letter):
+    return lambda news: news == Taken(ord(letter))
+
+
+def is_grant(answer):
+    return type(answer) is tuple
+
+
+async def test_a_free_lock_is_granted_for_its_whole_ttl(ann):
+    fence, remaining, _ = await ann.ask("a", ttl=30)
+    assert fence > 0
+    assert remaining == 30
+
+
+async def test_asked_again_the_answer_is_the_same_lease(ann):
+    first = await ann.ask("a", ttl=30)
+    fence, remaining, _ = await ann.ask("a", ttl=60)
+    assert fence == first[0]
+    assert 20 < remaining <= 30
+
+
+async def test_who_is_in_the_way_is_told(ann, bob):
+    await ann.ask("a", ttl=30)
+    first = await bob.ask("b")
+    assert (first.position, 20 < first.remaining <= 30) == (1, True)
+    busy = await bob.ask("c")
+    assert isinstance(busy, Busy)
+    assert (busy.holder, busy.mode, busy.waiters, busy.position) == ("a", "exclusive", 2, 2)
+    assert 20 < busy.remaining <= 30
+    assert busy.asked_at > busy.held_since - 1
+
+
+async def test_asking_again_keeps_the_place(ann, bob):
+    await ann.ask("a")
+    await ann.ask("b")
+    await bob.ask("c")
+    again = await ann.ask("b")
+    assert again.position == 1
+
+
+async def test_a_release_hands_over_to_the_first_and_tells_it_alone(world, ann, bob):
+    holding = await ann.ask("a")
+    await bob.ask("b")
+    await ann.ask("c")
+    assert await ann.release("a", fence=holding[0]) is DONE
+    await world.hears(bob, granted("b"))
+    (news,) = bob.news
+    assert news.fence > holding[0]
+    assert news.remaining == 2.0  # the window to claim it in
+    assert ann.news == []
+
+
+async def test_a_lease_shorter_than_the_window_is_handed_over_for_no_longer(world, ann, bob):
+    await ann.ask("a")
+    await bob.ask("b", ttl=1.5)
+    await ann.release("a")
+    await world.hears(bob, granted("b"))
+    assert bob.news[0].remaining == 1.5
+
+
+async def test_the_moment_of_the_grant_is_told_on_the_same_clock_as_the_moment_of_asking(world, ann, bob):
+    await ann.ask("a")
+    busy = await bob.ask("b")
+    await world.sleep(0.3)
+    await ann.release("a")
+    await world.hears(bob, granted("b"))
+    assert 0.25 < bob.news[0].granted_at - busy.asked_at < 10
+
+
+async def test_asking_again_claims_what_was_handed_over(ann, bob):
+    await ann.ask("a")
+    await bob.ask("b", ttl=30)
+    await ann.release("a")
+    fence, remaining, _ = await bob.ask("b", ttl=30)
+    assert remaining == 30
+    assert await bob.ask("b", ttl=60) <= (fence, 30, None)  # claimed once, not again
+
+
+async def test_a_renewal_claims_what_was_handed_over(ann, bob):
+    await ann.ask("a")
+    await bob.ask("b", ttl=30)
+    await ann.release("a")
+    look = await bob.look("b")
+    fence = look.places[0][0]
+    assert await bob.renew("b", fence=fence) is DONE
+    assert (await bob.look("b")).remaining > 20
+
+
+async def test_a_look_is_no_claim(ann, bob):
+    await ann.ask("a")
+    await bob.ask("b", ttl=30)
+    await ann.release("a")
+    look = await bob.look("b")
+    assert look.places[0][1] <= 2.0
+
+
+async def test_what_nobody_claims_goes_to_the_next(world, ann, bob):
+    await ann.ask("a")
+    await ann.ask("b", ttl=0.2)
+    await bob.ask("c")
+    await ann.release("a")
+    await world.sleep(0.3)
+    look = await bob.look("c")
+    assert is_grant(look.places[0])
+    await world.hears(bob, granted("c"))
+
+
+async def test_nobody_passes_the_queue_after_an_expiry(world, ann, bob):
+    await ann.ask("a", ttl=0.2)
+    await ann.ask("b")
+    await world.sleep(0.3)
+    newcomer = await bob.ask("n")
+    assert isinstance(newcomer, Busy)
+    assert newcomer.holder == "b"
+    await world.hears(ann, granted("b"))
+
+
+async def test_nobody_passes_a_waiter_whose_client_tried_another_way(world, ann, bob):
+    """A try without a wait counts as a sign of life, so it must keep newcomers from passing as well."""
+    quiet = await world.connect(live=0.8)
+    await ann.ask("a", ttl=0.8)
+    await quiet.ask("b")
+    await world.sleep(0.5)
+    assert isinstance(await quiet.ask("t", wait=0), Busy)
+    await world.sleep(0.4)  # the lease is over; 0.4 s ago the client of "b" was heard of, so it is alive
+    newcomer = await bob.ask("n")
+    assert isinstance(newcomer, Busy)
+
+
+async def test_without_a_wait_nobody_joins(ann, bob):
+    await ann.ask("a")
+    busy = await bob.ask("b", wait=0)
+    assert (busy.position, busy.waiters) == (None, 0)
+
+
+async def test_without_a_wait_one_leaves_the_queue(world, ann, bob):
+    await ann.ask("a")
+    await bob.ask("b")
+    await ann.ask("c")
+    assert (await bob.ask("b", wait=0)).position is None
+    await ann.release("a")
+    await world.hears(ann, granted("c"))
+    assert bob.news == []
+
+
+async def test_a_release_also_ends_waiting(ann, bob):
+    await ann.ask("a")
+    await bob.ask("b")
+    await ann.ask("c")
+    assert await bob.release("b") is Ended.EXPIRED
+    assert (await ann.look("c")).places == [1]
+
+
+async def test_a_waiter_past_its_deadline_is_passed_over(world, ann, bob):
+    await ann.ask("a")
+    await bob.ask("b", wait=0.1)
+    await ann.ask("c")
+    await world.sleep(0.2)
+    await ann.release("a")
+    await world.hears(ann, granted("c"))
+    assert bob.news == []
+
+
+async def test_a_waiter_that_nobody_hears_of_is_passed_over(world, ann):
+    mute = await world.connect(live=0.2)
+    await ann.ask("a")
+    await mute.ask("b")
+    await ann.ask("c")
+    await world.sleep(0.3)
+    await ann.release("a")
+    await world.hears(ann, granted("c"))
+    assert mute.news == []
+
+
+async def test_who_missed_its_window_stands_at_the_end_when_it_asks_again(world, ann, bob):
+    await ann.ask("a")
+    await bob.ask("b", ttl=0.2)
+    await ann.ask("c")
+    await ann.release("a")
+    await world.sleep(0.3)
+    again = await bob.ask("b")
+    assert isinstance(again, Busy)
+    assert again.holder == "c"
+    assert (await bob.look("b")).places == [1]
+
+
+async def test_a_reader_who_missed_its_window_stands_at_the_end_when_it_asks_again(world, ann, bob):
+    await ann.ask("a", mode="shared")
+    await bob.ask("b", mode="shared", ttl=0.2)
+    await ann.ask("w")
+    await world.sleep(0.3)
+    again = await bob.ask("b", mode="shared")
+    assert isinstance(again, Busy)
+    assert (await bob.look("b")).places == [2]
+    await ann.release("w")
+    await world.hears(bob, granted("b"))
+
+
+async def test_a_reader_whose_lease_ran_out_can_ask_again_while_others_read(world, ann, bob):
+    await ann.ask("a", mode="shared")
+    await bob.ask("b", mode="shared", ttl=0.2)
+    await world.sleep(0.3)
+    assert is_grant(await bob.ask("b", mode="shared"))
+
+
+async def test_looking_keeps_a_client_alive(world, ann):
+    bob = await world.connect(live=1.0)
+    await ann.ask("a")
+    await bob.ask("b")
+    for _ in range(3):
+        await world.sleep(0.5)
+        await bob.look("b")
+    await ann.release("a")
+    await world.hears(bob, granted("b"))
+
+
+async def test_a_look_tells_how_each_one_stands(ann, bob):
+    fence, _, _ = await ann.ask("a", ttl=30)
+    await bob.ask("b")
+    await ann.ask("c")
+    look = await ann.look("a", "c", "x")
+    assert look.places[0][0] == fence
+    assert look.places[1:] == [2, None]
+    assert 20 < look.remaining <= 30
+
+
+async def test_a_look_moves_the_queue_on(world, ann, bob):
+    await ann.ask("a", ttl=0.2)
+    await ann.ask("b")
+    await bob.ask("c")
+    await world.sleep(0.3)
+    assert (await bob.look("c")).places == [1]
+    await world.hears(ann, granted("b"))
+
+
+async def test_readers_share(ann, bob):
+    first = await ann.ask("a", mode="shared")
+    second = await bob.ask("b", mode="shared")
+    assert second[0] > first[0]
+    busy = await bob.ask("w", wait=0)
+    assert (busy.mode, busy.holder in {"a", "b"}) == ("shared", True)
+
+
+async def test_a_queued_writer_goes_before_later_readers(world, ann, bob):
+    await ann.ask("a", mode="shared")
+    await bob.ask("w")
+    late = await ann.ask("r", mode="shared")
+    assert late.position == 2
+    await ann.release("a")
+    await world.hears(bob, granted("w"))
+    assert ann.news == []
+
+
+async def test_readers_next_to_each_other_are_let_in_together(world, ann, bob):
+    await ann.ask("a")
+    for letter in "rst":
+        await bob.ask(letter, mode="shared")
+    await ann.ask("w")
+    await bob.ask("u", mode="shared")
+    await ann.release("a")
+    await world.hears(bob, granted("r"), granted("s"), granted("t"))
+    assert [news.fence for news in bob.news] == sorted({news.fence for news in bob.news})
+
+
+async def test_the_last_reader_lets_the_writer_in(world, ann, bob):
+    await ann.ask("r", mode="shared")
+    await ann.ask("s", mode="shared")
+    await bob.ask("w")
+    assert await ann.release("r") is DONE
+    assert (await bob.look("w")).places == [1]
+    assert await ann.release("s") is DONE
+    await world.hears(bob, granted("w"))
+
+
+async def test_a_writer_who_gives_up_lets_the_readers_behind_it_in(world, ann, bob):
+    await ann.ask("a", mode="shared")
+    await bob.ask("w")
+    await ann.ask("r", mode="shared")
+    await bob.ask("w", wait=0)
+    look = await ann.look("r")
+    assert is_grant(look.places[0])
+
+
+async def test_several_locks_are_still_ours_when_somebody_waits_for_one(ann, bob):
+    """The answer to the first request may have been lost, and somebody has come since."""
+    asks = [Ask(name, "a" * 32, 1, 30.0, 0, '"a"') for name in ("lock", "other")]
+    grants = await ann.do("acquire_all", asks)
+    await bob.ask("b", "other")
+    again = await ann.do("acquire_all", asks)
+    assert [grant[0] for grant in again] == [grant[0] for grant in grants]
+
+
+async def test_a_take_ends_every_lease_and_tells_each_holder(world, ann, bob):
+    first = await ann.ask("r", mode="shared")
+    second = await bob.ask("s", mode="shared")
+    fence, remaining, _ = await bob.take("t", ttl=30)
+    assert (fence > second[0], remaining) == (True, 30)
+    await world.hears(ann, taken("r"))
+    await world.hears(bob, taken("s"))
+    assert await ann.renew("r", fence=first[0]) is Ended.TAKEN
+    assert await bob.release("s", fence=second[0]) is Ended.TAKEN
+
+
+async def test_who_waits_goes_on_waiting_after_a_take(world, ann, bob):
+    await ann.ask("a")
+    await bob.ask("b")
+    await ann.take("t")
+    assert (await bob.look("b")).places == [1]
+    await ann.release("t")
+    await world.hears(bob, granted("b"))
+
+
+async def test_a_take_can_expect_a_holder(ann, bob):
+    fence, _, _ = await ann.ask("a")
+    assert await bob.take("t", expect_fence=fence - 1) == Refusal(fence, "a")
+    taken_fence, _, _ = await bob.take("t", expect_fence=fence)
+    assert taken_fence > fence
+    assert (await bob.take("t", expect_fence=1))[0] == taken_fence  # asked again: it has it
+    assert await ann.take("u", expect_fence=fence) == Refusal(taken_fence, "t")
+
+
+async def test_a_lease_that_ran_out_is_told_from_one_that_was_taken(world, ann):
+    fence, _, _ = await ann.ask("a", ttl=0.1)
+    await world.sleep(0.2)
+    assert await ann.renew("a", fence=fence) is Ended.EXPIRED
+    assert await ann.release("a", fence=fence) is Ended.EXPIRED
+
+
+async def test_a_renewal_never_makes_a_lease(world, ann, bob):
+    fence, _, _ = await ann.ask("a", ttl=0.1)
+    await world.sleep(0.2)
+    await ann.renew("a", fence=fence)
+    assert is_grant(await bob.ask("b", wait=0))
+
+
+async def test_nobody_can_end_or_extend_what_is_not_its_own(ann, bob):
+    fence, _, receipt = await ann.ask("a", ttl=30)
+    assert await bob.release("b", fence=fence) is Ended.EXPIRED
+    assert await bob.renew("b", fence=fence, ttl=60) is Ended.EXPIRED
+    assert (await bob.look("b")).remaining <= 30
+    assert await ann.release("a", fence=fence, receipt=receipt) is DONE
+
+
+async def test_fences_grow_whichever_way_the_lock_goes(world, ann, bob):
+    fences = [(await ann.ask("a"))[0]]
+    await bob.ask("b")
+    await ann.release("a")
+    fences.append((await bob.ask("b"))[0])
+    fences.append((await ann.take("t"))[0])
+    await ann.release("t")
+    fences.append((await ann.ask("r", mode="shared", ttl=0.1))[0])
+    await world.sleep(0.2)
+    fences.append((await bob.ask("x"))[0])
+    assert fences == sorted(set(fences))
+
+
+async def test_several_locks_come_all_or_none(ann, bob):
+    asks = [Ask(name, "a" * 32, 1, 30.0, 0, '"a"') for name in ("lock", "other")]
+    grants = await ann.do("acquire_all", asks)
+    assert [remaining for _, remaining, _ in grants] == [30, 30]
+    assert [grant[0] for grant in await ann.do("acquire_all", asks)] == [grant[0] for grant in grants]
+    wanted = [Ask(name, "b" * 32, 2, 30.0, 0, '"b"') for name in ("third", "other")]
+    assert await bob.do("acquire_all", wanted) == "other"
+    assert is_grant(await bob.ask("c", "third", wait=0))
+
+
+async def test_everybody_may_see_who_holds_and_how_many_wait(world, ann):
+    mute = await world.connect(live=0.2)
+    await ann.ask("r", mode="shared", ttl=30)
+    fence, _, _ = await ann.ask("s", mode="shared", ttl=60)
+    await ann.ask("w")
+    await mute.ask("x")
+    assert (await ann.inspect()).waiters == 2
+    await world.sleep(0.3)
+    info = await ann.inspect()
+    assert (info.mode, info.fence, info.waiters) == ("shared", fence, 1)
+    assert [hold.holder for hold in info.holds] == ["r", "s"]
+
+
+async def test_locks_that_are_held_are_listed(ann):
+    await ann.ask("a", "listed 1")
+    await ann.ask("b", "listed 2", ttl=30)
+    await ann.ask("c", "other")
+    cursor, found = 0, {}
+    while True:
+        cursor, infos = await ann.do("page", "listed *", cursor)
+        found.update({info.name: info.holder for info in infos})
+        if not cursor:
+            break
+    assert found == {"listed 1": "a", "listed 2": "b"}

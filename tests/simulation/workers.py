@@ -1,0 +1,159 @@
+"""What the users of a client do: random things, with locks that others want too."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.history import Called, Minted, Returned, Surprised
+from tests.unit.virtual import CancelledHere
+
+from leasehold.errors import LeaseLost, LockBusy, StoreUnavailable
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Coroutine
+    from itertools import count
+
+    from tests.simulation.history import History, WatchedLease
+    from tests.simulation.machines import Machine
+
+    from leasehold.core.engine import Engine
+
+_EXPECTED = (LockBusy, LeaseLost, StoreUnavailable)
+_TTLS = (0.3, 1.0, 2.5, 6.0, 15.0)
+_WAITS = (0, 0.2, 1.5, 4.0, None)
+
+
+class Worker:
+    """One user: asks for a lock, keeps it for a while, ends it in one way or another, and starts again."""
+
+    def __init__(
+        self,
+        engine: Engine[WatchedLease],
+        machine: Machine,
+        history: History,
+        rng: random.Random,
+        *,
+        names: tuple[str, ...],
+        until: float,
+        calls: count[int],
+    ) -> None:
+        self._engine = engine
+        self._machine = machine
+        self._history = history
+        self._rng = rng
+        self._names = names
+        self._until = until
+        self._calls = calls
+        self.is_done = False
+
+    @property
+    def client(self) -> int:
+        return self._machine.number
+
+    @property
+    def is_crashed(self) -> bool:
+        return self._machine.is_crashed
+
+    async def work(self) -> None:
+        while self._machine.universe.time < self._until:
+            await self._machine.sleep(self._rng.choice((0.0, 0.05, 0.5, 2.0)) * self._rng.random())
+            try:
+                lease = await self._get_one()
+                if lease is not None:
+                    await self._use(lease)
+            except _EXPECTED:
+                pass  # as users do: try again
+            except Exception as error:  # noqa: BLE001 - that is what the run is about
+                self._note_surprise(error)
+        self.is_done = True
+
+    async def _get_one(self) -> WatchedLease | None:
+        rng, name = self._rng, self._rng.choice(self._names)
+        mode = "shared" if rng.random() < 0.35 else "exclusive"
+        ttl = rng.choice(_TTLS)
+        renew = rng.random() < 0.5
+        max_hold = rng.uniform(0.2, 4.0) if rng.random() < 0.15 else None
+        if rng.random() < 0.08:
+            return await self._take(name, mode, ttl, renew=renew, max_hold=max_hold)
+        wait = rng.choice(_WAITS)
+        asking = self._engine.acquire(name, ttl, wait, mode, None, renew, max_hold, None)
+        cancel_after = rng.choice((0.001, 0.3, 2.0)) * rng.random() if rng.random() < 0.15 else None
+        return await self._call("acquire", name, wait, asking, cancel_after)
+
+    async def _take(
+        self, name: str, mode: Any, ttl: float, *, renew: bool, max_hold: float | None
+    ) -> WatchedLease | None:
+        expected: int | None = None
+        if self._rng.random() < 0.6:
+            expected = (await self._engine.inspect(name)).fence or 0
+            await self._machine.sleep(self._rng.choice((0.0, 0.3)) * self._rng.random())
+        taking = self._engine.take(
+            name,
+            ttl=ttl,
+            mode=mode,
+            holder=None,
+            renew=renew,
+            max_hold=max_hold,
+            floor=None,
+            expect_fence=expected,
+        )
+        return await self._call("take", name, 0, taking, None)
+
+    async def _use(self, lease: WatchedLease) -> None:
+        rng = self._rng
+        await self._engine.lost(lease, rng.choice((0.001, 0.1, 1.0, 3.0)) * rng.random())
+        if rng.random() < 0.2:
+            # Without an answer the lease is what it was, and still ours to give back.
+            with suppress(StoreUnavailable):
+                await self._engine.renew(lease, rng.choice((None, *_TTLS)))
+            await self._engine.lost(lease, rng.random())
+        match rng.choice(("release", "release", "release", "release", "abandon", "keep")):
+            case "release":
+                await self._engine.release(lease)
+            case "abandon":
+                self._engine.abandon(lease)
+            case _:
+                # Until somebody takes it, or it runs out; one that renews itself must end some time.
+                await self._engine.lost(lease, 5.0)
+                self._engine.abandon(lease)
+
+    async def _call(
+        self,
+        verb: str,
+        name: str,
+        wait: float | None,
+        asking: Coroutine[Any, Any, WatchedLease],
+        cancel_after: float | None,
+    ) -> WatchedLease | None:
+        """The lease that ``asking`` gets; None if it gets none, or is cancelled first."""
+        machine, history, call = self._machine, self._history, next(self._calls)
+        over = machine.signal()
+        leases: list[WatchedLease] = []
+
+        async def ask() -> None:
+            history.note(Called(machine.universe.time, machine.number, call, verb, name, wait))
+            machine.on_token = lambda token: history.note(
+                Minted(machine.universe.time, machine.number, call, token)
+            )
+            try:
+                leases.append(await asking)
+            except (*_EXPECTED, CancelledHere) as error:
+                outcome = type(error).__name__
+            except Exception as error:  # noqa: BLE001 - that is what the run is about
+                self._note_surprise(error)
+                outcome = type(error).__name__
+            else:
+                outcome = "granted"
+            history.note(Returned(machine.universe.time, machine.number, call, outcome))
+            over.set()
+
+        task = machine.start(ask())
+        if cancel_after is not None:
+            machine.call_at(machine.time + cancel_after, task.cancel)
+        await over.wait()
+        return leases[0] if leases else None
+
+    def _note_surprise(self, error: BaseException) -> None:
+        self._history.note(Surprised(self._machine.universe.time, self._machine.number, repr(error)))
