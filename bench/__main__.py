@@ -33,7 +33,8 @@ examples:
   python -m bench P1 P2                    two targets in full length; writes nothing unless asked
 
 Ratios count, absolute figures are the machine's. P1 and P4 are judged by the median of the ratios of
-each round, P2 and P3 by the best round of each side. Server µs/call come from INFO commandstats."""
+each round, P2 and P3 by the best round of each side, P5 by the median of the rounds, in PINGs of the
+same run. Server µs/call come from INFO commandstats."""
 )
 
 

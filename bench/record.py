@@ -40,6 +40,7 @@ def _result(result: Result) -> dict[str, Any]:
         "workers": result.workers,
         "unit": result.unit,
         "judged_by": result.judged_by,
+        "facts": result.facts,
         "checks": [_check(check) for check in result.checks],
         "series": [_series(series) for series in result.series],
     }
@@ -66,6 +67,7 @@ def _series(series: Series) -> dict[str, Any]:
                 "cycles": sample.cycles,
                 "seconds": round(sample.seconds, 6),
                 "per_second": round(sample.per_second, 1),
+                **{name: round(value, 4) for name, value in sample.facts.items()},
                 "server": {
                     name: {"calls": calls, "usec": usec} for name, (calls, usec) in sample.commands.items()
                 },

@@ -24,6 +24,9 @@ class Series:
     def rates(self) -> list[float]:
         return [sample.per_second for sample in self.samples]
 
+    def fact(self, name: str) -> list[float]:
+        return [facts[name] for sample in self.samples if name in (facts := sample.facts)]
+
     @property
     def server_us_per_call(self) -> float | None:
         calls, usec = self._server_total()
@@ -70,6 +73,7 @@ class Result:
     series: list[Series]
     workers: int | None = None
     unit: str = "cycles/s"
+    facts: str = ""  # what the facts of its samples mean
 
     def of(self, contestant: str) -> Series | None:
         return next((one for one in self.series if one.contestant == contestant), None)

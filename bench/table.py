@@ -18,6 +18,9 @@ def show(results: list[Result]) -> None:
         console = Console(width=PLAIN_WIDTH)
     console.print(_promises(results))
     console.print(_figures(results))
+    for result in results:
+        if result.facts:
+            console.print(_facts(result))
 
 
 def _promises(results: list[Result]) -> Table:
@@ -42,6 +45,21 @@ def _figures(results: list[Result]) -> Table:
             table.add_row(f"  {series.contestant}", *_cells(series), style=style)
         table.add_section()
     table.caption = "µs/call: time in the server per command sent; calls: commands sent per cycle"
+    table.caption_justify = "left"
+    return table
+
+
+def _facts(result: Result) -> Table:
+    names = list(
+        dict.fromkeys(name for series in result.series for sample in series.samples for name in sample.facts)
+    )
+    table = _table(_heading(result), "contestant", *(f">{name}" for name in names))
+    for series in result.series:
+        if any(series.fact(name) for name in names):
+            style = "bold" if series.contestant == OURS else None
+            cells = [f"{median(series.fact(name)):,.2f}" for name in names]
+            table.add_row(series.contestant, *cells, style=style)
+    table.caption = f"medians of the rounds; {result.facts}"
     table.caption_justify = "left"
     return table
 

@@ -40,6 +40,11 @@ class Sample:
     def per_second(self) -> float:
         return self.cycles / self.seconds
 
+    @property
+    def facts(self) -> dict[str, float]:
+        """Further figures of a measurement that is about more than its rate."""
+        return {}
+
 
 def own_names(worker: int) -> Names:
     """Ordinary names that no other worker uses: deal:8, deal:9, … round and round."""

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.plots import throughput
+from bench.plots import hand_over, throughput
 from bench.result import Result
 
 ALL: dict[str, Callable[[list[Result]], str | None]] = {
     "throughput.svg": throughput.draw,
+    "hand_over.svg": hand_over.draw,
 }
 
 

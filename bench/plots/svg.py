@@ -39,6 +39,14 @@ def bar(x: float, y: float, width: float, height: float, color: str, tip: str) -
     )
 
 
+def area(points: list[tuple[float, float]], color: str, tip: str) -> str:
+    corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return (
+        f'<polygon points="{corners}" fill="{color}" fill-opacity="0.55" stroke="{color}">'
+        f"<title>{escape(tip)}</title></polygon>"
+    )
+
+
 def line(x1: float, y1: float, x2: float, y2: float, *, opacity: float = 0.25) -> str:
     return (
         f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{GRID}" '

@@ -4,7 +4,8 @@ import math
 from statistics import median
 
 from bench.plots import svg
-from bench.result import LIMIT, OURS, RIVAL, Result
+from bench.plots.palette import COLORS
+from bench.result import OURS, Result
 
 WIDTH, HEIGHT = 760, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 76, 52
@@ -12,13 +13,6 @@ BAR_GAP = 3
 HEADROOM = 1.5  # above the highest bar, for its figure
 GROUP_SHARE = 0.84  # of the group's width that its bars fill
 TARGETS = ("P1", "P2", "P3")
-COLORS = {
-    LIMIT: "#8a93a0",
-    OURS: "#2f7de1",
-    RIVAL: "#d9822b",
-    "valkey-glide": "#2f9e77",
-    "pottery": "#b65fb5",
-}
 
 
 def draw(results: list[Result]) -> str | None:

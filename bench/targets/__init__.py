@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bench.plan import Bench
 from bench.result import Result
-from bench.targets import many_tasks, many_threads
+from bench.targets import hand_over, many_tasks, many_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,4 +23,5 @@ ALL = [
     Target("P2", "acquire+release, 100 tasks, own keys", many_tasks.hundred),
     Target("P3", "acquire+release, 1,000 tasks, own keys", many_tasks.thousand),
     Target("P4", "acquire+release, blocking, 1 and 16 threads", many_threads.run),
+    Target("P5", "hand-over of one key, 32 waiters in 2 processes", hand_over.run),
 ]

@@ -168,7 +168,7 @@ class Sequence:
 
 
 async def test_the_model_answers_as_the_scripts_do(any_server, count):
-    seeds = count(full=400, quick=60)
+    seeds = count(full=400, quick=25)
     at_once = 20  # more would make each other late
     failures: list[BaseException] = []
     async with AsyncExitStack() as stack:
