@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 import redis
 import redis.asyncio
 from tests.support.servers import FLAVOURS, REQUIRED
+from tests.support.waiting import eventually_async
 
 import leasehold
 from leasehold.core.running import run
+from leasehold.valkey.borrowed import AsyncBorrowed, BlockingBorrowed
+from leasehold.valkey.news import channel_name
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from tests.support.servers import Server
 
@@ -67,16 +70,30 @@ class Held:
         return repr(self.lease)
 
 
+class HeldTogether(Held):
+    """Several leases; each of them is as the client gave it."""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.lease[name]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.lease)
+
+    def __len__(self) -> int:
+        return len(self.lease)
+
+
 class Scope:
     """`async with locks.lock(...)`, whichever kind of context it is."""
 
-    def __init__(self, locks: Locks, context: Any) -> None:
+    def __init__(self, locks: Locks, context: Any, shown_as: type[Held] = Held) -> None:
         self._locks = locks
         self._context = context
+        self._shown_as = shown_as
 
-    async def __aenter__(self) -> Held:
+    async def __aenter__(self) -> Any:
         enter = self._context.__enter__ if self._locks.is_blocking else self._context.__aenter__
-        return Held(self._locks, await self._locks.do(enter))
+        return self._shown_as(self._locks, await self._locks.do(enter))
 
     async def __aexit__(self, *error: object) -> bool | None:
         leave = self._context.__exit__ if self._locks.is_blocking else self._context.__aexit__
@@ -111,6 +128,40 @@ class Locks:
 
     def lock(self, name: str, **options: Any) -> Scope:
         return Scope(self, self.client.lock(name, **options))
+
+    def lock_all(self, names: Iterable[str], **options: Any) -> Scope:
+        return Scope(self, self.client.lock_all(names, **options), HeldTogether)
+
+    async def list(self, pattern: str = "*") -> list[LockInfo]:
+        """All that the listing yields, as a list."""
+        if isinstance(self.client, leasehold.Client):
+            return [info async for info in self.client.list(pattern)]
+        return await asyncio.to_thread(lambda: list(self.client.list(pattern)))
+
+    @property
+    def hears(self) -> bool:
+        """Whether the store's news reach this side: not over a redis-py client, which has no ear for them."""
+        return not isinstance(self.client._wire, AsyncBorrowed | BlockingBorrowed)
+
+    async def listening(self, admin: redis.Redis) -> None:
+        """Wait until this side hears: a blocking client begins to listen when it has talked for the first time."""
+        channel = channel_name(self.client._wire.channel)
+        if self.hears:
+            await eventually_async(lambda: dict(admin.pubsub_numsub(channel))[channel.encode()] == 1)
+
+    async def ask(
+        self,
+        name: str,
+        token: str,
+        *,
+        ttl: float = 30,
+        floor: int = 0,
+        holder: str = '"me"',
+        mode: str = "exclusive",
+        wait: float | None = 0,
+    ) -> Any:
+        """Ask the store itself for a lock. Whoever waits this way is looked after by nobody."""
+        return await self.ask_store("acquire", name, token, 0, ttl, floor, holder, mode, wait)
 
     async def ask_store(self, verb: str, *args: Any) -> Any:
         """Call the store behind the client, for what the public verbs do not show."""

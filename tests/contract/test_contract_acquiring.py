@@ -74,7 +74,7 @@ async def test_waiting_in_vain_ends_after_about_the_wait(on_every_side):
         started_at = time.monotonic()
         with pytest.raises(AcquireTimeout) as timeout:
             await locks.acquire(name, wait=0.3)
-        assert 0.29 < time.monotonic() - started_at < 2
+        assert 0.29 < time.monotonic() - started_at < 10
         assert isinstance(timeout.value, TimeoutError)
         assert (timeout.value.holder, timeout.value.waited) == ({"user": "alice"}, 0.3)
         assert 15 < timeout.value.retry_after <= 20
@@ -117,7 +117,7 @@ async def test_of_many_who_ask_at_once_one_gets_the_lock(locks):
 
 async def test_a_wrong_request_sends_nothing(locks, admin):
     admin.config_resetstat()
-    for wrong in ({"ttl": 0}, {"ttl": float("nan")}, {"wait": -1}, {"holder": 7}, {"mode": "shared"}):
+    for wrong in ({"ttl": 0}, {"ttl": float("nan")}, {"wait": -1}, {"holder": 7}, {"mode": "both"}):
         with pytest.raises(InvalidRequest):
             await locks.acquire("a", **wrong)
     with pytest.raises(InvalidRequest):
@@ -132,31 +132,31 @@ TOKEN = "c0ffee" + "0" * 26
 
 
 async def test_the_same_token_asked_again_gets_the_same_fence_and_the_remaining_time(locks):
-    fence, remaining, _ = await locks.ask_store("acquire", "a", TOKEN, 30, 0, '"me"')
+    fence, remaining, _ = await locks.ask("a", TOKEN, ttl=30)
     assert remaining == 30
-    fence_again, left, _ = await locks.ask_store("acquire", "a", TOKEN, 60, 0, '"me"')
+    fence_again, left, _ = await locks.ask("a", TOKEN, ttl=60)
     assert fence_again == fence
     assert 25 < left <= 30  # what is left, and not more because somebody asked again
 
 
 async def test_the_same_token_asked_again_with_a_higher_floor_gets_the_same_fence(locks):
-    fence, *_ = await locks.ask_store("acquire", "a", TOKEN, 30, 0, '"me"')
-    fence_again, *_ = await locks.ask_store("acquire", "a", TOKEN, 30, fence + 1_000, '"me"')
+    fence, *_ = await locks.ask("a", TOKEN, ttl=30)
+    fence_again, *_ = await locks.ask("a", TOKEN, floor=fence + 1_000)
     assert fence_again == fence
     assert (await locks.inspect("a")).fence == fence
 
 
 async def test_another_token_is_busy_however_alike(locks):
-    await locks.ask_store("acquire", "a", TOKEN, 30, 0, '"me"')
-    answer = await locks.ask_store("acquire", "a", TOKEN[:-1] + "1", 30, 0, '"me"')
+    await locks.ask("a", TOKEN, ttl=30)
+    answer = await locks.ask("a", TOKEN[:-1] + "1")
     assert isinstance(answer, Busy)
     assert answer.holder == "me"
 
 
 async def test_a_take_with_the_same_token_gets_the_same_fence(locks):
     await locks.acquire("a")
-    fence, *_ = await locks.ask_store("take", "a", TOKEN, 30, 0, '"me"', None)
-    fence_again, left, _ = await locks.ask_store("take", "a", TOKEN, 30, 0, '"me"', None)
+    fence, *_ = await locks.ask_store("take", "a", TOKEN, 0, 30, 0, '"me"', "exclusive", None)
+    fence_again, left, _ = await locks.ask_store("take", "a", TOKEN, 0, 30, 0, '"me"', "exclusive", None)
     assert fence_again == fence
     assert 25 < left <= 30
 
@@ -347,7 +347,7 @@ async def test_namespaces_are_separate(combination, opened, locks, admin):
 
 async def test_a_record_of_an_unknown_version_is_refused_and_left_alone(locks, admin):
     lease = await locks.acquire("a")
-    for version in ("0", "2"):
+    for version in ("0", "3"):
         record = f"{version}x{lease.token}1 {{}}"
         admin.set("lock:{a}", record, px=60_000)
         for verb in (

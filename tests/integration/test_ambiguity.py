@@ -484,7 +484,8 @@ async def test_a_lease_whose_release_was_cancelled_is_not_called_held_when_someb
         lease = await locks.acquire("deal", ttl=60)
         through.stall("replies")
         releasing = asyncio.create_task(lease.release())
-        theirs = await others.acquire("deal", ttl=60, wait=3)
+        await eventually_async(lambda: not is_held(valkey))
+        theirs = await others.acquire("deal", ttl=60, wait=0)
         releasing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await releasing

@@ -96,9 +96,15 @@ class Traffic:
         assert [info.holder for info in found] == [f"holder {n}" for n in range(KEPT) for _ in range(5)]
         assert [info.fence for info in found] == [lease.fence for lease in self.kept for _ in range(5)]
 
-    def share(self, outcome: str) -> float:
-        counts = list(self.outcomes.values())
-        return sum(count.get(outcome, 0) for count in counts) / sum(sum(count.values()) for count in counts)
+    def calls(self) -> int:
+        return sum(sum(counts.values()) for counts in self.outcomes.values())
+
+    def rarest(self) -> int:
+        """How often a verb was cancelled, or done, whichever verb and outcome there was least of."""
+        verbs = ("inspect", "renew", "acquire", "take", "release")
+        return min(
+            self.outcomes.get(verb, {}).get(outcome, 0) for verb in verbs for outcome in ("cancelled", "done")
+        )
 
     async def _release(self, lease: Any, name: str) -> None:
         if isinstance(lease, leasehold.Lease):
@@ -132,14 +138,14 @@ async def test_after_thousands_of_cancelled_calls_replies_match_requests_and_no_
         traffic = Traffic(locks)
         await traffic.begin()
         await traffic.run(calls)
+        # How many calls are over before they are cancelled depends on the machine. So it goes on until each
+        # verb has been cancelled often, and has often not been, or the moments were not random.
+        while traffic.rarest() < calls // 100:
+            assert traffic.calls() < 20 * calls, traffic.outcomes
+            await traffic.run(AT_ONCE)
         await traffic.check()
-        await eventually_async(lambda: not left_over(valkey), 5, message="no key is left over")
-        print(f"{calls} calls in {time.monotonic() - started_at:.1f} s:", traffic.outcomes)
-        # Both must be common, or the moments were not random.
-        assert traffic.share("cancelled") > 0.2
-        assert traffic.share("done") > 0.1
-        for verb in ("inspect", "renew", "acquire", "take", "release"):
-            assert traffic.outcomes[verb]["cancelled"] > calls * 0.01
+        await eventually_async(lambda: not left_over(valkey), 15, message="no key is left over")
+        print(f"{traffic.calls()} calls in {time.monotonic() - started_at:.1f} s:", traffic.outcomes)
         for lease in traffic.kept:
             await lease.release()
         assert not left_over(valkey)
@@ -173,7 +179,7 @@ async def test_the_same_holds_while_the_connection_is_cut_again_and_again(
         cutting.cancel()
         await asyncio.wait({cutting})
         await traffic.check()
-        await eventually_async(lambda: not left_over(valkey), 8, message="no key is left over")
+        await eventually_async(lambda: not left_over(valkey), 15, message="no key is left over")
         print(f"{calls} calls, {cuts} cuts:", traffic.outcomes)
 
 
@@ -181,16 +187,22 @@ async def test_a_cancelled_wait_for_a_busy_lock_leaves_no_trace(valkey: Server) 
     async with leasehold.connect(valkey.url) as locks:
         held = await locks.acquire("busy", ttl=60, holder="me")
         waiters = [asyncio.create_task(locks.acquire("busy", wait=None)) for _ in range(200)]
-        await asyncio.sleep(0.1)
+        # One stays, so that its client counts as alive, and nobody is dropped who has not left.
+        patient = asyncio.create_task(locks.acquire("busy", wait=None))
+        await eventually_async(lambda: valkey.call("ZCARD", "lock:{busy}:queue") == 201, 15)
         for waiter in random.sample(waiters, len(waiters)):
             waiter.cancel()
             await asyncio.sleep(0)
         assert {type(end) for end in await asyncio.gather(*waiters, return_exceptions=True)} == {
             asyncio.CancelledError
         }
-        assert (await locks.inspect("busy")).holder == "me"
+        await eventually_async(lambda: valkey.call("ZCARD", "lock:{busy}:queue") == 1, 15)
+        info = await locks.inspect("busy")
+        assert (info.holder, info.waiters) == ("me", 1)
         await held.release()
-        await eventually_async(lambda: not left_over(valkey), message="no key is left over")
+        await (await patient).release()
+        assert not (await locks.inspect("busy")).is_held
+        await eventually_async(lambda: not left_over(valkey), 15, message="no key is left over")
 
 
 async def test_a_timeout_around_a_call_is_a_cancellation_like_any_other(valkey: Server, proxy: Proxy) -> None:

@@ -163,7 +163,8 @@ async def test_the_client_shows_its_name_to_the_server(any_server: Server) -> No
     async with leasehold.connect(any_server.url, client_name="billing"):
         assert clients_named(any_server, "billing") == 1
     with blocking.connect(any_server.url, client_name="billing-threads"):
-        assert clients_named(any_server, "billing-threads") == 1
+        # One to ask with, and the ear.
+        eventually(lambda: clients_named(any_server, "billing-threads") == 2)
     eventually(lambda: not clients_named(any_server, "billing-threads"))
 
 
@@ -421,7 +422,7 @@ def test_no_more_connections_than_allowed(valkey: Server, proxy: Proxy) -> None:
             most = max(most, through.open_connections)
             time.sleep(0.001)
         assert [call.result().name for call in calls] == [f"deal {n}" for n in range(60)]
-        assert most == 2
+        assert most <= 3  # those two, and the ear
         through.delay(0)
         through.stall()
         started_at = time.monotonic()
@@ -625,7 +626,8 @@ def test_the_server_notices_the_death_of_a_parent_whose_child_lives_on(
     elder = spawn(work_async if kind == "async" else work_blocking, valkey.url)
     child = elder.read()["child"]
     try:
-        assert clients_named(valkey, "elder") == 1
+        # A blocking client has an ear as well, which comes a moment later.
+        eventually(lambda: clients_named(valkey, "elder") == (1 if kind == "async" else 2))
         elder.kill()
         eventually(lambda: clients_named(valkey, "elder") == 0)
     finally:

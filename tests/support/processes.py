@@ -71,6 +71,10 @@ class Child:
             source = f"from __future__ import annotations\n{_PREAMBLE}\n{source}\n{call}\n"
         else:
             source = f"{_PREAMBLE}\n{textwrap.dedent(code)}"
+        paths = [
+            str(ROOT),
+            os.environ.get("PYTHONPATH"),
+        ]  # the test's own, so that a child imports what it does
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
         process = launch(
             [sys.executable, "-c", source, json.dumps(args)],
@@ -78,7 +82,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=errors,
             cwd=str(ROOT),
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         )
         return cls(process, errors)
 

@@ -110,7 +110,8 @@ class Quest:
                     grant = await self._bear_being_busy(answer, sent_at)
                 elif grant is None:
                     await self._bear_silence(answer, sent_at)
-                if grant is not None:
+                # What was taken away while we asked may be the very grant that we were told of.
+                if grant is not None and not self._waiter.is_taken:
                     return grant
                 answer, sent_at = await self._ask_again()
         except BaseException as error:
@@ -126,6 +127,7 @@ class Quest:
     async def _ask_again(self) -> tuple[Answer, float]:
         self._is_in_doubt = True
         self._waiter.signal.clear()
+        self._waiter.is_taken = False
         sent_at = self._asker.clock.now()
         # Without a wait the store takes us out of the queue, unless it is our turn just now.
         wait = None if self._wait is None else max(0.0, self._give_up_at - sent_at)

@@ -44,6 +44,7 @@ class Waiter:
         self.ticket = ticket
         self.position: int | None = None
         self.grant: TrustedGrant | None = None
+        self.is_taken = False
         self.signal = signal
         self._reference = (0.0, 0.0)
 
@@ -65,6 +66,7 @@ class Waiter:
             self.grant = (news.fence, valid_from + trusted_for(news.remaining), None, news.remaining)
         else:
             self.grant = None
+            self.is_taken = True
         self.signal.set()
 
     def see(self, place: int | Grant | None, sent_at: float, store_time: float) -> None:

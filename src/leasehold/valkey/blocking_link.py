@@ -35,7 +35,7 @@ class BlockingLink:
         clock: Callable[[], float],
         put_back: Callable[[BlockingLink], None],
     ) -> None:
-        self._name = str(endpoint)
+        self.name = str(endpoint)
         self._timeout = timeout
         self._clock = clock
         self._put_back = put_back
@@ -59,7 +59,7 @@ class BlockingLink:
             replies = self._exchange(commands)
         except StoreUnavailable as error:
             if isinstance(error.__cause__, codec.ProtocolError):
-                raise faults.not_redis(self._name, error.__cause__) from error.__cause__
+                raise faults.not_redis(self.name, error.__cause__) from error.__cause__
             raise
         facts = handshake.read_answers(replies, allow_eviction=allow_eviction)
         self.floor = facts.time_us
@@ -105,13 +105,13 @@ class BlockingLink:
                 raise ConnectionError("a reply that nobody asked for")
         except TimeoutError as error:
             self.close()
-            raise faults.silent(f"no answer from {self._name} within {self._timeout:g} s", error) from error
+            raise faults.silent(f"no answer from {self.name} within {self._timeout:g} s", error) from error
         except (OSError, EOFError) as error:
             self.close()
-            raise faults.silent(f"the connection to {self._name} was lost", error) from error
+            raise faults.silent(f"the connection to {self.name} was lost", error) from error
         except codec.ProtocolError as error:
             self.close()
-            raise faults.silent(f"{self._name} does not speak the Redis protocol: {error}", error) from error
+            raise faults.silent(f"{self.name} does not speak the Redis protocol: {error}", error) from error
         except BaseException:
             self.close()
             raise
@@ -134,7 +134,7 @@ class BlockingLink:
                     case _:
                         pass  # the confirmation
         except (OSError, EOFError, codec.ProtocolError) as error:
-            raise faults.silent(f"the connection to {self._name} was lost", error) from error
+            raise faults.silent(f"the connection to {self.name} was lost", error) from error
         finally:
             self.close()
 

@@ -156,14 +156,18 @@ class Connection:
         try:
             replies = await link.call_many(handshake.greeting(endpoint, self._options.client_name))
             facts = handshake.read_answers(replies, allow_eviction=self._options.allow_eviction)
-            refusal = await link.subscribe(news.channel_name(self.channel))
-            if refusal is not None:
-                news.warn_deaf(endpoint, refusal)
         except BaseException as error:
             link.close("the handshake failed")
             if isinstance(error.__cause__, codec.ProtocolError):
                 raise faults.not_redis(str(endpoint), error.__cause__) from error.__cause__
             raise
+        try:
+            refusal = await link.subscribe(news.channel_name(self.channel))
+        except BaseException:
+            link.close("the subscription failed")
+            raise
+        if refusal is not None:
+            handshake.warn_deaf(endpoint, refusal)
         if link.is_lost:
             raise StoreUnavailable(f"{endpoint} closed the connection right after the handshake")
         link.began(facts)

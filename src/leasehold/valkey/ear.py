@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.core.backoff import Backoff
 from leasehold.errors import StoreRefused, StoreUnavailable
-from leasehold.valkey import news
+from leasehold.valkey import handshake, news
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +37,7 @@ class Ear:
         self._hear = hear
         self._fraction = fraction
         self._link: BlockingLink | None = None
+        self._server = "the store"
         self._is_stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leasehold-ear", daemon=True)
         self._thread.start()
@@ -50,22 +51,18 @@ class Ear:
         if self._thread is not threading.current_thread():
             self._thread.join(_END_WITHIN)
 
-    def let_go(self) -> None:
-        """In a forked child: close our copy of the parent's socket; the thread is not here."""
-        if self._link is not None:
-            self._link.close()
-
     def _run(self) -> None:
         tries = 0
         while not self._is_stopped.is_set():
             try:
                 self._link = link = self._connect()
+                self._server = link.name
                 tries = 0
                 if not self._is_stopped.is_set():
                     link.hear(news.channel_name(self._channel), self._hear)
                 link.close()
             except StoreRefused as refusal:
-                news.warn_deaf("the store", refusal)
+                handshake.warn_deaf(self._server, refusal)
                 return
             except StoreUnavailable:
                 tries += 1

@@ -105,6 +105,11 @@ def warn_about(facts: ServerFacts, endpoint: Endpoint) -> None:
         )
 
 
+def warn_deaf(server: object, refusal: BaseException) -> None:
+    """Say in the log, once, that waiters must ask and are not told."""
+    _warn(f"{server} lets nobody subscribe, so waiting asks every retry_interval instead: {refusal}")
+
+
 @functools.lru_cache(maxsize=64)  # a program may open many clients; one word about each server is enough
 def _warn(message: str) -> None:
     _log.warning(message)

@@ -125,6 +125,8 @@ class Link(asyncio.Protocol):
                 self._waiting.pop()
                 self._count_answered(1)
                 return None
+            if not isinstance(reply, Exception):
+                raise faults.silent(f"{self._name} answered something that nobody asked")
             await second
         finally:
             cast("asyncio.Future[Reply]", second).cancel()

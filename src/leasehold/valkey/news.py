@@ -26,11 +26,6 @@ def channel_name(channel: str) -> str:
     return f"leasehold:{channel}"
 
 
-def warn_deaf(server: object, why: object) -> None:
-    """Say in the log that waiters must ask and are not told."""
-    _log.warning("%s lets nobody subscribe, so waiting asks every retry_interval instead: %s", server, why)
-
-
 def pass_on(payload: bytes, tell: Callable[[News], None]) -> None:
     """Have ``tell`` hear what the payload says; what a newer version says in words unknown here is passed over."""
     match payload.split():

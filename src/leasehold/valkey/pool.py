@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import TYPE_CHECKING
 
 from leasehold.errors import StoreRefused, StoreUnavailable
@@ -41,6 +42,7 @@ class Pool:
     def _start_afresh(self) -> None:
         limit = self._options.max_connections
         self._idle: list[BlockingLink] = []
+        self._all: weakref.WeakSet[BlockingLink] = weakref.WeakSet()
         self._places = None if limit is None else threading.BoundedSemaphore(limit)
         self._is_closed = False
         self._current = object()
@@ -98,15 +100,16 @@ class Pool:
 
     def after_fork(self) -> None:
         """In a child process: close our copies of the parent's sockets, without a word on them."""
-        if self._ear is not None:
-            self._ear.let_go()
-        self._drop_idle()
+        # Whoever was talking is not here, and the server must notice when the parent has gone.
+        for link in list(self._all):
+            link.close()
         self._start_afresh()
 
     def _connect(self) -> BlockingLink:
         options, batch = self._options, self._current
         server = options.locate()
         link = BlockingLink(server, timeout=options.timeout, clock=self._clock, put_back=self.put_back)
+        self._all.add(link)
         try:
             facts = link.greet(server, options.client_name, allow_eviction=options.allow_eviction)
         except BaseException:

@@ -41,7 +41,7 @@ end
 if wait_ms == '0' and kind == 'x' then return describe_busy(kind, rest, 0, 0) end
 
 -- A reader who was late stands in line like everybody else.
-if kind == 's' then redis.call('ZREM', readers, token) end
+if kind == 's' and redis.call('ZSCORE', readers, token) then redis.call('ZREM', readers, token) end
 
 -- Uses: joining
 local waiters, position = join(record, mode, token, ttl_ms, floor, wait_ms, live_ms)

@@ -19,6 +19,7 @@ if not left_of(token, kind, held_by, rest) then
   local taken_by = tonumber(redis.call('GET', taken)) or 0
   return taken_by > own_fence and -1 or 0
 end
-extend(token, kind, rest, tonumber(ttl_ms))
+-- First, because a server that is out of memory lets a script write that has begun with something small.
 redis.call('EXPIRE', fence, 172800)
+extend(token, kind, rest, tonumber(ttl_ms))
 return 1

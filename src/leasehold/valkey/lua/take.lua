@@ -20,6 +20,8 @@ if expect_fence ~= '' and tonumber(expect_fence) ~= held_fence then
   return {0, held_fence, held[1] and held[1].public or ''}
 end
 
+-- Before anything else is written: a server that is out of memory refuses the first such write of a script only.
+count = mint(floor)
 for _, hold in ipairs(held) do
   redis.call('HDEL', people, hold.token)
   redis.pcall('PUBLISH', 'leasehold:' .. hold.channel, 'taken ' .. hold.ticket)
@@ -28,8 +30,7 @@ redis.call('DEL', readers)
 local mode = string.sub(record, 2, 2)
 local channel, ticket, _, public = read_rest(string.sub(record, 35))
 local holder = string.sub(public, string.find(public, ' ', 1, true) + 1)
-grant(token, token, mode, channel, ticket, ttl_ms, floor, holder)
-count = tonumber(redis.call('GET', fence))
+grant(count, token, token, mode, channel, ticket, ttl_ms, holder)
 if held[1] then
   -- Tells whoever lost the lock this way, for as long as they may believe in their lease, why it is gone.
   redis.call('SET', taken, whole(count), 'PX', whole(math.max(told_ms, redis.call('PTTL', taken))))

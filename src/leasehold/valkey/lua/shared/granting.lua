@@ -1,9 +1,13 @@
--- A grant to somebody who waits starts with a short lease, the window within which it must be claimed, so that a
--- waiter who is gone costs no more than that. Whoever asks at this moment needs no claim.
-local function grant(token, asker, kind, channel, ticket, ttl_ms, floor, holder)
-  -- By the clock every time: whoever grants here may have connected before the server's data was lost.
+-- The next fence, by the clock every time: whoever grants here may have connected before the server's data was lost.
+local function mint(floor)
   local count = math.max(now_us, tonumber((string.gsub(floor, '^@', ''))), (redis.call('GET', fence) or 0) + 1)
   redis.call('SET', fence, whole(count), 'EX', 172800)
+  return count
+end
+
+-- A grant to somebody who waits starts with a short lease, the window within which it must be claimed, so that a
+-- waiter who is gone costs no more than that. Whoever asks at this moment needs no claim.
+local function grant(count, token, asker, kind, channel, ticket, ttl_ms, holder)
   local is_asker = token == asker
   local left_ms = is_asker and tonumber(ttl_ms) or math.min(tonumber(ttl_ms), 2000)
   local since = whole(now_ms)
@@ -42,7 +46,7 @@ local function settle(asker, kind, rest)
     elseif wants == 'x' and is_read then
       return is_granted
     else
-      grant(token, asker, wants, channel, ticket, ttl_ms, floor, holder)
+      grant(mint(floor), token, asker, wants, channel, ticket, ttl_ms, holder)
       is_granted = is_granted or token == asker
       if wants == 'x' then return is_granted end
       is_read = true

@@ -3,6 +3,8 @@ local function leave(token)
   local kind, held_by, rest = read_record()
   if kind ~= 's' and held_by == token then
     local was_held = is_written(kind, rest)
+    -- First, because a server that is out of memory lets a script write that has begun by giving back.
+    redis.call('DEL', lock)
     settle()
     return was_held and 1 or 0
   end

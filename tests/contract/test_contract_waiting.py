@@ -1,0 +1,462 @@
+"""Waiting for a lock: first come, first served; told, not polled; and gone when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from tests.contract.lines import LONG, join, line_is, run_out, token
+from tests.support.waiting import eventually_async
+
+from leasehold import AcquireTimeout, LockBusy, StoreError
+from leasehold.core.answers import DONE, Busy, Line, Renewal
+
+# Clients that look so rarely count as alive for four times as long: no stall of the machine costs them their place.
+RARELY = {"retry_interval": 5}
+
+
+# First come, first served
+
+
+async def test_a_release_hands_the_lock_to_the_first_who_waits(locks, rival):
+    held = await locks.acquire("a", ttl=30)
+    first = await join(rival, "a", holder="first")
+    second = await join(locks, "a", holder="second")
+    await held.release()
+    lease = await first
+    info = await rival.inspect("a")
+    assert (info.holder, info.fence, info.waiters) == ("first", lease.fence, 1)
+    assert not second.done()
+    await lease.release()
+    assert (await second).fence > lease.fence > held.fence
+
+
+async def test_those_who_wait_in_several_clients_are_served_in_the_order_of_their_coming(locks, rival):
+    held = await locks.acquire("a", ttl=30)
+    waiting = [await join((locks, rival)[number % 2], "a", holder=str(number)) for number in range(6)]
+    assert (await rival.inspect("a")).waiters == 6
+    served, fences = [], [held.fence]
+    await held.release()
+    for number, task in enumerate(waiting):
+        lease = await task
+        served.append((await locks.inspect("a")).holder)
+        fences.append(lease.fence)
+        assert [other.done() for other in waiting[number + 1 :]] == [False] * (5 - number)
+        await lease.release()
+    assert served == list("012345")
+    assert fences == sorted(set(fences))
+
+
+async def test_the_lock_is_free_when_the_last_who_waited_has_left(locks, rival, admin):
+    held = await locks.acquire("a", ttl=30)
+    waiting = await join(rival, "a")
+    await held.release()
+    await (await waiting).release()
+    assert not admin.exists("lock:{a}", "lock:{a}:queue", "lock:{a}:readers")
+    assert await locks.try_acquire("a") is not None
+
+
+async def test_nobody_passes_the_queue_even_when_the_hold_has_run_out(combination, opened, locks):
+    """Whoever asks then finds out that it is the turn of somebody else, and hands the lock over."""
+    first = await opened(combination[1], **RARELY)
+
+    async def enter_all(name):
+        async with locks.lock_all([f"other than {name}", name], wait=0):
+            raise AssertionError("never")
+
+    newcomers = {
+        "try_acquire": locks.try_acquire,
+        "try_acquire shared": lambda name: locks.try_acquire(name, mode="shared"),
+        "acquire": lambda name: locks.acquire(name, wait=0),
+        "acquire shared": lambda name: locks.acquire(name, wait=0, mode="shared"),
+        "acquire, waiting a little": lambda name: locks.acquire(name, wait=0.05),
+        "lock_all": enter_all,
+    }
+    for name in newcomers:
+        await locks.ask(name, token(1), ttl=0.3)
+        waits = await first.ask(name, token(2), wait=LONG, holder='"first"')
+        assert waits.position == 1
+    for name in newcomers:
+        await run_out(locks, name)
+        assert (await locks.inspect(name)).waiters == 1
+    for name, newcomer in newcomers.items():
+        (answer,) = await asyncio.gather(newcomer(name), return_exceptions=True)
+        if answer is not None:
+            assert isinstance(answer, LockBusy), f"{name} passed the queue"
+            assert (answer.name, answer.holder) == (name, "first")
+        fence, left, _ = await first.ask(name, token(2), wait=LONG, holder='"first"')
+        assert fence > 0
+        assert left > 20  # claimed: now it is a lease like any other
+
+
+async def test_when_the_holder_expires_the_first_who_waits_gets_the_lock(on_every_side):
+    async def behaviour(locks, name):
+        held = await locks.acquire(name, ttl=1.5)
+        first = await join(locks, name, holder="first")
+        second = await join(locks, name, holder="second")
+        lease = await first
+        assert held.is_lost  # the old holder knows before anybody else has it
+        assert (await locks.inspect(name)).holder == "first"
+        assert not second.done()
+        assert lease.fence > held.fence
+        await lease.release()
+        assert (await second).fence > lease.fence
+
+    await on_every_side(behaviour)
+
+
+async def test_asking_again_with_the_same_token_keeps_the_place(combination, opened):
+    locks, rival = [await opened(combination[1], **RARELY) for _ in range(2)]
+    await locks.ask("a", token(1))
+
+    async def place(client, number, **options):
+        answer = await client.ask("a", token(number), **{"wait": LONG} | options)
+        assert isinstance(answer, Busy)
+        return answer.position
+
+    assert [await place(locks, 2), await place(rival, 3), await place(locks, 4)] == [1, 2, 3]
+    assert [await place(locks, 2), await place(rival, 3), await place(locks, 4)] == [1, 2, 3]
+    assert await place(locks, 2, ttl=5, mode="shared") == 1  # whatever it wants now
+    assert await place(locks, 2, wait=0) is None  # it does not want to wait any more
+    assert [await place(rival, 3), await place(locks, 4)] == [1, 2]
+    assert await place(locks, 2) == 3
+
+
+async def test_whoever_joins_is_told_what_is_left_of_the_hold(combination, opened):
+    """That is when to look again if nothing is heard; behind a plain record as well as behind a queue."""
+    locks = await opened(combination[1], **RARELY)
+    await locks.ask("a", token(1), ttl=40)
+    for number in (2, 3, 2):
+        answer = await locks.ask("a", token(number), wait=LONG)
+        assert 20 < answer.remaining <= 40
+        assert (answer.holder, answer.mode) == ("me", "exclusive")
+        assert answer.held_since is not None
+    assert 20 < (await locks.inspect("a")).remaining <= 40
+
+
+async def test_looking_tells_the_place_the_grant_and_who_is_not_known(combination, opened):
+    locks = await opened(combination[1], **RARELY)
+    fence, *_ = await locks.ask("a", token(1), ttl=20)
+    await locks.ask("a", token(2), wait=LONG)
+    await locks.ask("a", token(3), wait=LONG)
+    lines = [Line("a", [token(number) for number in (3, 1, 2, 9)]), Line("b", [token(1)])]
+    before = time.time()
+    look, nothing = await locks.ask_store("look", lines)
+    assert (look.places[0], look.places[2], look.places[3]) == (2, 1, None)
+    assert look.places[1][0] == fence
+    assert 10 < look.places[1][1] <= 20
+    assert 10 < look.remaining <= 20
+    assert abs(look.looked_at - before) < 30
+    assert (nothing.remaining, list(nothing.places)) == (0, [None])
+    await locks.ask_store("release", "a", token(1), fence, None)
+    (look,) = await locks.ask_store("look", [Line("a", [token(2)])])
+    assert look.places[0][0] > fence
+
+
+# Leaving the queue
+
+
+async def test_whoever_gave_up_waiting_is_out_of_the_queue_at_once(locks, rival, admin):
+    held = await locks.acquire("a", ttl=30)
+    with pytest.raises(AcquireTimeout):
+        await rival.acquire("a", wait=0.1)
+    assert (await locks.inspect("a")).waiters == 0
+    assert not admin.exists("lock:{a}:queue")
+    await held.renew()
+    await held.release()
+    assert await locks.try_acquire("a") is not None
+
+
+async def test_whoever_gave_up_waiting_does_not_stand_in_the_way_of_those_behind(on_every_side):
+    async def behaviour(locks, name):
+        held = await locks.acquire(name, ttl=30)
+        impatient = await join(locks, name, wait=3)
+        patient = await join(locks, name)
+        with pytest.raises(AcquireTimeout):
+            await impatient
+        assert (await locks.inspect(name)).waiters == 1
+        await held.release()
+        assert (await patient).fence > held.fence
+
+    await on_every_side(behaviour)
+
+
+async def test_whoever_is_cancelled_while_waiting_leaves_the_queue(on_every_side):
+    async def behaviour(locks, name):
+        if locks.is_blocking:
+            return  # threads cannot be cancelled
+        held = await locks.acquire(name, ttl=30)
+        cancelled = await join(locks, name)
+        patient = await join(locks, name)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        await line_is(locks, name, 1)
+        await held.release()
+        lease = await patient
+        await lease.release()
+        assert not (await locks.inspect(name)).is_held
+
+    await on_every_side(behaviour)
+
+
+async def test_a_waiter_of_a_dead_client_is_skipped(on_every_side, opened):
+    """It never looks, so after three seconds it does not count any more. Those behind it live."""
+    dead = await opened("async")
+
+    async def behaviour(locks, name):
+        held = await locks.acquire(name, ttl=30)
+        assert (await dead.ask(name, token(1), wait=LONG)).position == 1
+        alive = await join(locks, name, holder="alive")
+        assert (await locks.inspect(name)).waiters == 2
+        await line_is(locks, name, 1)
+        assert not alive.done()
+        await held.release()
+        assert (await alive).fence > held.fence
+        assert (await locks.inspect(name)).holder == "alive"
+
+    await on_every_side(behaviour)
+
+
+async def test_a_grant_that_nobody_claims_costs_the_next_one_only_a_moment(on_every_side, opened):
+    """The first in the queue dies and is granted the lock after that, for two seconds instead of a thousand."""
+    dead = await opened("async")
+
+    async def behaviour(locks, name):
+        held = await locks.acquire(name, ttl=30)
+        await dead.ask(name, token(1), ttl=1000, wait=LONG)
+        await held.release()
+        info = await locks.inspect(name)
+        assert (info.holder, info.waiters) == ("me", 0)
+        assert 0 < info.remaining <= 2
+        alive = await locks.acquire(name, ttl=30, wait=LONG)
+        assert alive.fence > info.fence
+        assert alive.remaining() > 20
+        missed = await dead.ask(name, token(1), ttl=1000, wait=LONG)
+        assert missed.position == 1  # at the tail, like anybody who comes now
+
+    await on_every_side(behaviour)
+
+
+async def test_a_waiter_past_its_deadline_is_skipped_however_alive_its_client_is(combination, opened, locks):
+    slow = await opened(combination[1], retry_interval=50)
+    fence, *_ = await locks.ask("a", token(1))
+    assert (await slow.ask("a", token(2), wait=0.2)).position == 1
+    await line_is(locks, "a", 0)
+    await locks.ask_store("release", "a", token(1), fence, None)
+    assert not (await locks.inspect("a")).is_held
+    assert await locks.try_acquire("a") is not None
+
+
+async def test_closing_the_client_ends_the_waiting(combination, opened, locks):
+    """With an error: whether the lock would have been granted is not known."""
+    closing = await opened(combination[1])
+    await locks.acquire("a", ttl=60)
+    waiting = await join(closing, "a", wait=20)
+    await closing.do(closing.client.close)
+    done, _ = await asyncio.wait({waiting}, timeout=10)
+    assert done, "it waits on"
+    assert isinstance(waiting.exception(), StoreError)
+
+
+# Being told
+
+
+async def test_a_waiter_is_told_and_need_not_look(combination, opened, locks, admin):
+    """Sides without an ear look now and then instead; that is covered by every other test."""
+    slow = await opened(combination[1], retry_interval=60)
+    if not slow.hears:
+        return
+    await slow.listening(admin)
+    held = await locks.acquire("a", ttl=300)
+    waiting = await join(slow, "a", wait=100)
+    await held.release()
+    done, _ = await asyncio.wait({waiting}, timeout=20)
+    assert done, "it waits for its next look"
+    assert waiting.result().remaining() > 20
+
+
+async def test_a_waiter_looks_when_the_hold_should_have_run_out(on_every_side, flavour, opened, every_side):
+    """However rarely it looks otherwise: a dead holder tells nobody that it is gone."""
+    slow = {locks.client: await opened(side, retry_interval=60) for side, locks in every_side.items()}
+
+    async def behaviour(locks, name):
+        held = await locks.acquire(name, ttl=1)
+        waiting = asyncio.create_task(slow[locks.client].acquire(name, ttl=30, wait=100))
+        done, _ = await asyncio.wait({waiting}, timeout=20)
+        assert done, "it waits for its next look"
+        assert waiting.result().fence > held.fence
+
+    await on_every_side(behaviour)
+
+
+async def test_a_waiter_looks_again_when_a_hold_was_renewed_meanwhile(on_every_side):
+    async def behaviour(locks, name):
+        held = await locks.acquire(name, ttl=1)
+        waiting = await join(locks, name)
+        await held.renew(2.5)
+        lease = await waiting
+        assert held.is_lost
+        assert lease.fence > held.fence
+
+    await on_every_side(behaviour)
+
+
+async def test_waiting_survives_a_script_flush(locks, rival, admin):
+    held = await locks.acquire("a", ttl=30)
+    waiting = await join(rival, "a")
+    admin.script_flush()
+    await held.renew()
+    admin.script_flush()
+    await held.release()
+    admin.script_flush()
+    assert (await waiting).fence > held.fence
+
+
+# What the waiter gets
+
+
+async def test_a_lease_that_was_waited_for_lasts_its_whole_ttl(locks, rival):
+    """It was claimed before `acquire` returned, so nobody has to renew it to keep it for longer than a moment."""
+    held = await locks.acquire("a", ttl=30)
+    waiting = await join(rival, "a", ttl=40)
+    await held.release()
+    lease = await waiting
+    assert 30 < lease.remaining() <= 40
+    assert 30 < (await locks.inspect("a")).remaining <= 40
+    await lease.renew()
+    lease.check()
+
+
+async def test_a_renewed_lease_that_was_waited_for_lasts_beyond_its_claim_window(on_every_side):
+    async def behaviour(locks, name):
+        for _ in range(4):  # a machine that stands still for two seconds misses the window, and may try again
+            held = await locks.acquire(name, ttl=30)
+            waiting = await join(locks, name, ttl=30, renew=True)
+            await held.release()
+            lease = await waiting
+            await eventually_async(lambda lease=lease: lease.is_lost or lease.remaining() > 10, within=20)
+            if not lease.is_lost:
+                break
+        lease.check()
+        assert (await locks.inspect(name)).remaining > 10
+        await lease.release()
+        assert not (await locks.inspect(name)).is_held
+
+    await on_every_side(behaviour)
+
+
+async def test_a_short_lease_that_was_waited_for_is_not_longer_than_it_was_asked_for(locks, rival):
+    held = await locks.acquire("a", ttl=30)
+    waiting = await join(rival, "a", ttl=1, holder="short")
+    await held.release()
+    info = await locks.inspect("a")
+    assert info.remaining is None or info.remaining <= 1
+    lease = await waiting
+    assert lease.remaining() <= 1
+
+
+async def test_a_floor_is_honoured_for_those_who_wait(locks, rival):
+    held = await locks.acquire("a", ttl=30)
+    floor = held.fence + 10**15
+    waiting = await join(rival, "a", floor=floor)
+    after = await join(locks, "a")
+    await held.release()
+    lease = await waiting
+    assert lease.fence >= floor
+    await lease.release()
+    assert (await after).fence > lease.fence
+
+
+async def test_fences_grow_along_the_queue_when_everything_was_forgotten(locks, rival, admin):
+    held = await locks.acquire("a", ttl=30)
+    waiting = await join(rival, "a")
+    admin.delete("lock:{a}:fence")
+    await held.release()
+    assert (await waiting).fence > held.fence
+
+
+async def test_waiting_without_limit(locks, rival):
+    held = await locks.acquire("a", ttl=30)
+    waiting = [await join(client, "a", wait=None) for client in (rival, locks, rival)]
+    await held.release()
+    fences = [held.fence]
+    for task in waiting:
+        lease = await task
+        fences.append(lease.fence)
+        await lease.release()
+    assert fences == sorted(set(fences))
+
+
+# What those hear who do not get it
+
+
+async def test_busy_says_who_since_when_for_how_long_and_how_many_wait(locks, rival):
+    asked_at = time.time()
+    await locks.acquire("a", ttl=60, holder={"user": "alice"})
+    with pytest.raises(LockBusy) as alone:
+        await rival.acquire("a", wait=0)
+    waiting = await join(rival, "a", wait=LONG)
+    with pytest.raises(LockBusy) as behind_another:
+        await rival.acquire("a", wait=0)
+    for busy, waiters in ((alone.value, 0), (behind_another.value, 1)):
+        assert (busy.name, busy.holder, busy.mode) == ("a", {"user": "alice"}, "exclusive")
+        assert (busy.waiters, busy.position) == (waiters, None)
+        assert abs(busy.held_since - asked_at) < 30
+        assert 30 < busy.retry_after <= 60
+        assert not isinstance(busy, AcquireTimeout)
+    assert not waiting.done()
+    await (await locks.take("a")).release()
+    await waiting
+
+
+async def test_a_timeout_says_the_same_and_which_place_it_had(locks, rival):
+    asked_at = time.time()
+    held = await locks.acquire("a", ttl=60, holder="alice")
+    waiting = await join(rival, "a", wait=LONG)
+    with pytest.raises(AcquireTimeout) as second:
+        await locks.acquire("a", wait=0.1)
+    error = second.value
+    assert (error.name, error.holder, error.mode, error.waited) == ("a", "alice", "exclusive", 0.1)
+    assert (error.position, error.waiters) == (2, 1)
+    assert abs(error.held_since - asked_at) < 30
+    assert 30 < error.retry_after <= 60
+    assert "number 2 in the queue" in str(error)
+    await held.release()
+    await (await waiting).release()
+
+
+async def test_since_when_is_when_the_lock_was_handed_over(combination, opened, locks):
+    """Not when the holder began to wait."""
+    slow = await opened(combination[1], **RARELY)
+    fence, *_ = await locks.ask("a", token(1))
+    began = await slow.ask("a", token(2), wait=LONG)
+    await eventually_async(lambda: time.time() > began.asked_at + 0.2)
+    await locks.ask_store("release", "a", token(1), fence, None)
+    assert (await locks.inspect("a")).held_since > began.asked_at + 0.1
+
+
+async def test_a_record_of_the_previous_version_is_understood(combination, opened, locks, admin):
+    """Two versions may run side by side: theirs holds, ours waits, and the lock passes from one to the other."""
+    slow = await opened(combination[1], **RARELY)
+    for name in ("renewed", "released", "taken", "waited for"):
+        record = f'1x{token(1)}1700000000000 "old one"'
+        admin.set(f"lock:{{{name}}}", record, px=60_000)
+        admin.set(f"lock:{{{name}}}:fence", 7, ex=1_000)
+        info = await locks.inspect(name)
+        assert (info.holder, info.held_since, info.mode, info.fence) == ("old one", 1.7e9, "exclusive", 7)
+        with pytest.raises(LockBusy) as busy:
+            await locks.acquire(name, wait=0)
+        assert (busy.value.holder, busy.value.held_since) == ("old one", 1.7e9)
+    waits = await slow.ask("waited for", token(2), wait=LONG)
+    assert (waits.position, waits.holder) == (1, "old one")
+    assert (await locks.inspect("waited for")).waiters == 1
+    await locks.ask_store("release", "waited for", token(1), 7, None)
+    fence, *_ = await slow.ask("waited for", token(2), wait=LONG)
+    assert fence > 7
+    await locks.ask_store("release", "released", token(1), 7, None)
+    assert not admin.exists("lock:{released}")
+    assert (await locks.take("taken")).fence > 7
+    assert await locks.ask_store("renew", [Renewal("renewed", token(1), 7, 900)]) == [DONE]
+    assert (await locks.inspect("renewed")).remaining > 800
