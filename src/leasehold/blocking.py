@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from leasehold.core import bounds
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
+from leasehold.core.once import Once, check_keep, check_once, in_progress, key_of
 from leasehold.core.running import run
 from leasehold.core.together import LeasesState, acquire_all
 from leasehold.core.waiting import alive_for
@@ -21,6 +23,7 @@ from leasehold.runtime.threads import ThreadClock, Threads
 from leasehold.valkey.diagnosis import diagnose
 from leasehold.valkey.options import check_options, default_holder
 from leasehold.valkey.pool import Pool
+from leasehold.valkey.results import ValkeyResults
 from leasehold.valkey.store import ValkeyStore
 
 if TYPE_CHECKING:
@@ -31,12 +34,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from leasehold.core.answers import LockInfo, Mode, OnLoss
+    from leasehold.core.tickets import Tickets
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.diagnosis import Finding
     from leasehold.valkey.wire import Wire
 
 
 H = TypeVar("H", "Lease", "Leases")
+R = TypeVar("R")
 
 
 class Lease(LeaseState):
@@ -151,17 +156,27 @@ class Client:
         self._random = SystemRandom()
         self._wire = wire
         self._store = ValkeyStore(wire, namespace=namespace, live=alive_for(retry_interval))
-        self._engine: Engine[Lease] = Engine(
-            self._store,
+        self._holder: Callable[[], Holder] = default_holder if holder is None else lambda: holder
+        self._patience = timeout
+        self._retry = Backoff(first=retry_interval / 5, cap=retry_interval)
+        self._engine = self._make_engine(self._store)
+        results = ValkeyResults(wire, namespace=namespace, live=alive_for(retry_interval))
+        self._run_engine = self._make_engine(results.leases, tickets=self._engine.tickets)
+        self._once = Once(self._run_engine, results)
+        tell_after_fork(self)
+
+    def _make_engine(self, store: ValkeyStore, tickets: Tickets | None = None) -> Engine[Lease]:
+        return Engine(
+            store,
             ThreadClock(),
             self._random,
             Threads(),
             make_lease=Lease,
-            holder=default_holder if holder is None else lambda: holder,
-            patience=timeout,
-            retry=Backoff(first=retry_interval / 5, cap=retry_interval),
+            holder=self._holder,
+            patience=self._patience,
+            retry=self._retry,
+            tickets=tickets,
         )
-        tell_after_fork(self)
 
     def __enter__(self) -> Self:
         try:
@@ -179,6 +194,7 @@ class Client:
     def close(self) -> None:
         """Stop renewing and disconnect. Leases that are still held end with their ttl."""
         run(self._engine.close())
+        run(self._run_engine.close())
         run(self._store.close())
 
     def lock(
@@ -193,6 +209,7 @@ class Client:
         max_hold: float | None = None,
         floor: int | None = None,
         on_loss: OnLoss = "cancel",
+        retry_interval: float | None = None,
     ) -> LockContext[Lease]:
         """Hold the lock inside ``with``; see `acquire` and `LockContext`.
 
@@ -209,6 +226,7 @@ class Client:
                 renew=renew,
                 max_hold=max_hold,
                 floor=floor,
+                retry_interval=retry_interval,
             )
         )
 
@@ -224,10 +242,13 @@ class Client:
         max_hold: float | None = None,
         floor: int | None = None,
         on_loss: OnLoss = "cancel",
+        retry_interval: float | None = None,
     ) -> Lease:
         """Get the lock, waiting up to ``wait`` seconds; see `leasehold.client.Client.acquire`."""
         bounds.check_on_loss(on_loss)
-        return run(self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor))
+        return run(
+            self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor, retry_interval)
+        )
 
     def try_acquire(
         self,
@@ -309,6 +330,47 @@ class Client:
             )
         )
 
+    def once(
+        self,
+        key: str,
+        fn: Callable[[], R],
+        *,
+        ttl: float = 86400,
+        lease_ttl: float = 30,
+        wait: float | None = 5,
+    ) -> R:
+        """Run ``fn()`` unless it has been run under ``key`` before; see `leasehold.client.Client.once`.
+
+        A thread cannot be cancelled: if the lease is lost, ``fn`` runs on, and `LeaseLost` comes out at its end.
+        """
+        check_once(key, fn, ttl)
+        if kept := run(self._once.recall(key)):
+            return kept[0]
+        engine = self._run_engine
+        context: LockContext[Lease] = LockContext(
+            lambda: run(engine.acquire(key, lease_ttl, wait, "exclusive", None, True, None, None))
+        )
+        try:
+            lease = context.__enter__()
+        except LockBusy as busy:
+            raise in_progress(key, busy) from busy
+        try:
+            if kept := run(self._once.recall(key)):
+                result = kept[0]
+            else:
+                result = run(self._once.finish(lease, fn(), ttl))
+        except BaseException:
+            context.__exit__(*sys.exc_info())
+            raise
+        context.__exit__(None, None, None)
+        return cast("R", result)
+
+    def first_time(self, operation: str, unique_key: str | int, *, ttl: float = 86400) -> bool:
+        """Whether nobody has asked this before; see `leasehold.client.Client.first_time`."""
+        key = key_of(operation, unique_key)
+        check_keep(ttl)
+        return run(self._once.first_time(key, ttl))
+
     def inspect(self, name: str) -> LockInfo:
         """Who holds the lock and how many wait for it, as it was when the store answered."""
         return run(self._engine.inspect(name))
@@ -331,6 +393,7 @@ class Client:
         self._random.after_fork()
         self._store.after_fork()
         self._engine.after_fork(Threads())
+        self._run_engine.after_fork(Threads())
 
 
 def connect(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+import inspect
+import sys
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from leasehold.core import bounds
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
+from leasehold.core.once import Once, check_keep, check_once, in_progress, key_of
 from leasehold.core.together import LeasesState, acquire_all
 from leasehold.core.waiting import alive_for
 from leasehold.errors import LeaseLost, LockBusy, StoreError
@@ -19,21 +22,24 @@ from leasehold.runtime.tasks import TaskClock, Tasks
 from leasehold.valkey.connection import Connection
 from leasehold.valkey.diagnosis import diagnose
 from leasehold.valkey.options import check_options, default_holder
+from leasehold.valkey.results import ValkeyResults
 from leasehold.valkey.store import ValkeyStore
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
     from pathlib import Path
     from types import TracebackType
 
     from leasehold.core.answers import LockInfo, Mode, OnLoss
+    from leasehold.core.tickets import Tickets
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.diagnosis import Finding
     from leasehold.valkey.wire import Wire
 
 
 H = TypeVar("H", "Lease", "Leases")
+R = TypeVar("R")
 
 
 class Lease(LeaseState):
@@ -203,17 +209,27 @@ class Client:
         self._random = SystemRandom()
         self._wire = wire
         self._store = ValkeyStore(wire, namespace=namespace, live=alive_for(retry_interval))
-        self._engine: Engine[Lease] = Engine(
-            self._store,
+        self._holder: Callable[[], Holder] = default_holder if holder is None else lambda: holder
+        self._patience = timeout
+        self._retry = Backoff(first=retry_interval / 5, cap=retry_interval)
+        self._engine = self._make_engine(self._store)
+        results = ValkeyResults(wire, namespace=namespace, live=alive_for(retry_interval))
+        self._run_engine = self._make_engine(results.leases, tickets=self._engine.tickets)
+        self._once = Once(self._run_engine, results)
+        tell_after_fork(self)
+
+    def _make_engine(self, store: ValkeyStore, tickets: Tickets | None = None) -> Engine[Lease]:
+        return Engine(
+            store,
             TaskClock(),
             self._random,
             self._concurrency,
             make_lease=Lease,
-            holder=default_holder if holder is None else lambda: holder,
-            patience=timeout,
-            retry=Backoff(first=retry_interval / 5, cap=retry_interval),
+            holder=self._holder,
+            patience=self._patience,
+            retry=self._retry,
+            tickets=tickets,
         )
-        tell_after_fork(self)
 
     async def __aenter__(self) -> Self:
         self._concurrency.check()
@@ -233,6 +249,7 @@ class Client:
         """Stop renewing and disconnect. Leases that are still held end with their ttl."""
         try:
             await self._engine.close()
+            await self._run_engine.close()
             await self._concurrency.close()
         finally:
             await self._store.close()
@@ -249,12 +266,15 @@ class Client:
         max_hold: float | None = None,
         floor: int | None = None,
         on_loss: OnLoss = "cancel",
+        retry_interval: float | None = None,
     ) -> LockContext[Lease]:
         """Hold the lock inside ``async with``; see `acquire` and `LockContext`."""
         bounds.check_on_loss(on_loss)
         return LockContext(
             self._engine,
-            lambda: self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor),
+            lambda: self._engine.acquire(
+                name, ttl, wait, mode, holder, renew, max_hold, floor, retry_interval
+            ),
             on_loss,
         )
 
@@ -270,6 +290,7 @@ class Client:
         max_hold: float | None = None,
         floor: int | None = None,
         on_loss: OnLoss = "cancel",
+        retry_interval: float | None = None,
     ) -> Coroutine[Any, Any, Lease]:
         """Get the lock, waiting up to ``wait`` seconds (0: ask once, None: no limit).
 
@@ -278,11 +299,13 @@ class Client:
         the request was sent. ``renew`` keeps the lease alive until it is released, at most for
         ``max_hold`` seconds. The fence will be at least ``floor``. ``holder`` is shown to others. There is
         no body to cancel here, so ``on_loss`` makes no difference: the lease says it when asked.
+        ``retry_interval`` is how often to look while waiting, in case the store's word gets lost, if not as often as
+        the client does.
         """
         if on_loss != "cancel":
             bounds.check_on_loss(on_loss)
         # Handed out as it is: a coroutine around it would cost a tenth of the client's work.
-        return self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor)
+        return self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor, retry_interval)
 
     async def try_acquire(
         self,
@@ -365,6 +388,60 @@ class Client:
             expect_fence=expect_fence,
         )
 
+    async def once(
+        self,
+        key: str,
+        fn: Callable[[], Awaitable[R] | R],
+        *,
+        ttl: float = 86400,
+        lease_ttl: float = 30,
+        wait: float | None = 5,
+    ) -> R:
+        """Run ``fn()`` unless it has been run under ``key`` before, and return its result, or the one kept then.
+
+        The result must be JSON and is kept for ``ttl`` seconds; everybody gets it as JSON gives it back. While
+        it runs, a lease of ``lease_ttl`` seconds is renewed; if the process dies, the next caller runs it again
+        when that lease has ended. Callers that come meanwhile wait up to ``wait`` seconds for the result, then
+        `InProgress` is raised. If ``fn`` raises, nothing is kept. If the lease is lost, ``fn`` is cancelled and
+        `LeaseLost` is raised: somebody else may be running it, so it must bear to be run twice, or pass a fence on.
+        """
+        check_once(key, fn, ttl)
+        if kept := await self._once.recall(key):
+            return kept[0]
+        engine = self._run_engine
+        context: LockContext[Lease] = LockContext(
+            engine,
+            lambda: engine.acquire(key, lease_ttl, wait, "exclusive", None, True, None, None),
+            "cancel",
+        )
+        try:
+            lease = await context.__aenter__()
+        except LockBusy as busy:
+            raise in_progress(key, busy) from busy
+        try:
+            if kept := await self._once.recall(key):
+                result = kept[0]
+            else:
+                result = fn()
+                if inspect.isawaitable(result):
+                    result = await result
+                result = await self._once.finish(lease, result, ttl)
+        except BaseException:
+            await context.__aexit__(*sys.exc_info())
+            raise
+        await context.__aexit__(None, None, None)
+        return cast("R", result)
+
+    async def first_time(self, operation: str, unique_key: str | int, *, ttl: float = 86400) -> bool:
+        """Whether nobody has asked this for ``operation`` and ``unique_key`` within the last ``ttl`` seconds.
+
+        A plain check-and-set: whoever is told True must do the work, and if it dies before, nobody does. `once`
+        has no such gap.
+        """
+        key = key_of(operation, unique_key)
+        check_keep(ttl)
+        return await self._once.first_time(key, ttl)
+
     async def inspect(self, name: str) -> LockInfo:
         """Who holds the lock and how many wait for it, as it was when the store answered."""
         return await self._engine.inspect(name)
@@ -395,6 +472,7 @@ class Client:
         self._random.after_fork()
         self._store.after_fork()
         self._engine.after_fork(self._concurrency)
+        self._run_engine.after_fork(self._concurrency)
 
 
 def connect(

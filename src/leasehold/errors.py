@@ -136,6 +136,13 @@ class InProgress(LeaseholdError):
 
     code = "in_progress"
 
+    def __init__(
+        self, message: str, *, holder: Holder | None = None, retry_after: float | None = None
+    ) -> None:
+        self.holder = holder
+        self.retry_after = retry_after
+        super().__init__(message)
+
 
 class StaleFence(LeaseholdError):
     """A resource has seen a newer fence than the one given."""

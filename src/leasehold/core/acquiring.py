@@ -83,12 +83,22 @@ class Quest:
     clean up.
     """
 
-    def __init__(self, asker: Asker, request: Request, wait: float | None, *, will_renew: bool) -> None:
+    def __init__(
+        self,
+        asker: Asker,
+        request: Request,
+        wait: float | None,
+        *,
+        will_renew: bool,
+        retry_interval: float | None = None,
+    ) -> None:
         self._asker = asker
         self._request = request
         self._wait = wait
         self._will_renew = will_renew
-        self._waiter = Waiter(request.name, request.token, request.ticket, asker.concurrency.signal())
+        self._waiter = Waiter(
+            request.name, request.token, request.ticket, asker.concurrency.signal(), retry_interval
+        )
         self._give_up_at = math.inf
         self._silent_since: float | None = None
         self._was_silent = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core import bounds
@@ -35,7 +34,8 @@ class Engine(Generic[L]):
     """All that a client does, over its ports.
 
     ``generation`` counts forks: a lease of an earlier generation belongs to the parent process, and
-    this one must neither use it nor give it back.
+    this one must neither use it nor give it back. ``tickets`` are those of another engine on the same
+    connection, which hears for both.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Engine(Generic[L]):
         holder: Callable[[], Holder],
         patience: float,
         retry: Backoff,
+        tickets: Tickets | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -59,8 +60,8 @@ class Engine(Generic[L]):
         self._default_holder = holder
         self.patience = patience
         self.retry = retry
-        # Counted on in a forked child, so that a lease of the parent's never has the number of one of ours.
-        self._next_ticket = count(1).__next__
+        self._listens = tickets is None
+        self.tickets = tickets or Tickets()
         self._start_afresh()
 
     def _start_afresh(self) -> None:
@@ -68,8 +69,9 @@ class Engine(Generic[L]):
         self._encoded_holder = bounds.encode_holder(self._holder)
         self._keeper = Keeper(self.store, self.clock, self.random, self.concurrency)
         self._settler = Settler(self.store, self.clock, self.concurrency, patience=self.patience)
-        self.tickets = Tickets()
-        self.store.listen(self.tickets.tell)
+        if self._listens:
+            self.tickets.clear()
+            self.store.listen(self.tickets.tell)
         self.room = WaitingRoom(
             self.store, self.clock, self.random, self.concurrency, interval=self.retry.cap
         )
@@ -83,7 +85,7 @@ class Engine(Generic[L]):
 
     async def open(self) -> None:
         """Make sure that the store can be reached, or say why not."""
-        await self._insist(self.store.open, self.clock.now())
+        await self.insist(self.store.open, self.clock.now())
 
     async def acquire(
         self,
@@ -95,14 +97,17 @@ class Engine(Generic[L]):
         renew: bool,  # noqa: FBT001 - by position, because this is the hot path
         max_hold: float | None,
         floor: int | None,
+        retry_interval: float | None = None,
     ) -> L:
         """A lease, or one of the exceptions that `leasehold.core.acquiring.Quest` raises."""
         bounds.check_request(name, ttl, wait, mode)
+        if retry_interval is not None:
+            bounds.check_duration(retry_interval, "retry_interval")
         asked_ttl, encoded, least = ttl, self._encoded_holder, 0
         if max_hold is not None or holder is not None or floor is not None:
             asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
         token = self.random.token()
-        ticket = self._next_ticket()
+        ticket = self.tickets.new()
         # Read before the request is sent: a slow reply must shorten the lease, never lengthen it.
         sent_at = self.clock.now()
         try:
@@ -112,7 +117,8 @@ class Engine(Generic[L]):
         grant = trusted_grant(answer, sent_at, self.clock.now())
         if grant is None:
             request = Request(name, token, ticket, asked_ttl, least, encoded, mode)
-            grant = await Quest(self, request, wait, will_renew=renew).go_on(answer, sent_at)
+            quest = Quest(self, request, wait, will_renew=renew, retry_interval=retry_interval)
+            grant = await quest.go_on(answer, sent_at)
         fence, valid_until, receipt, granted = grant
         lease = self._make_lease(
             self,
@@ -143,7 +149,7 @@ class Engine(Generic[L]):
         """A lease on each of ``names`` if all of them are free now, None if one is not."""
         asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
         asks = [
-            Ask(name, self.random.token(), self._next_ticket(), asked_ttl, least, encoded) for name in names
+            Ask(name, self.random.token(), self.tickets.new(), asked_ttl, least, encoded) for name in names
         ]
         tries = 0
 
@@ -160,7 +166,7 @@ class Engine(Generic[L]):
             return [grant for grant in grants if grant]
 
         try:
-            grants = await self._insist(ask, self.clock.now())
+            grants = await self.insist(ask, self.clock.now())
         except BaseException as error:
             if not isinstance(error, StoreRefused | InvalidRequest):
                 for each in asks:
@@ -200,7 +206,7 @@ class Engine(Generic[L]):
         expected = None if expect_fence is None else bounds.check_fence(expect_fence, "expect_fence")
         asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
         token = self.random.token()
-        ticket = self._next_ticket()
+        ticket = self.tickets.new()
         tries = 0
 
         async def ask() -> TrustedGrant | Refusal:
@@ -216,7 +222,7 @@ class Engine(Generic[L]):
             return grant
 
         try:
-            answer = await self._insist(ask, self.clock.now())
+            answer = await self.insist(ask, self.clock.now())
         except BaseException as error:
             was_silent = tries > 1 or isinstance(error, StoreUnavailable)
             if was_silent or not isinstance(error, StoreRefused | InvalidRequest):
@@ -273,7 +279,7 @@ class Engine(Generic[L]):
                 return answer
             raise answer
 
-        answer = await self._insist(ask, self.clock.now())
+        answer = await self.insist(ask, self.clock.now())
         if isinstance(answer, Ended):
             lease.end(answer.value)
         # An answer that came after the deadline does not bring a lost lease back: lost is for good.
@@ -309,7 +315,7 @@ class Engine(Generic[L]):
             except StoreUnavailable:
                 if self.clock.now() >= started_at + self.patience:
                     raise
-                answer = await self._insist(
+                answer = await self.insist(
                     lambda: self.store.release(lease.name, lease.token, lease.fence, None), started_at
                 )
                 # Gone when asked again means that the first request, whose reply was lost, has done it.
@@ -375,12 +381,12 @@ class Engine(Generic[L]):
     async def inspect(self, name: str) -> LockInfo:
         """Who holds the lock now."""
         bounds.check_name(name)
-        return await self._insist(lambda: self.store.inspect(name), self.clock.now())
+        return await self.insist(lambda: self.store.inspect(name), self.clock.now())
 
     async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
         """Some of the locks whose names match ``pattern``, and where to go on; 0 begins and ends."""
         bounds.check_pattern(pattern)
-        return await self._insist(lambda: self.store.page(pattern, cursor), self.clock.now())
+        return await self.insist(lambda: self.store.page(pattern, cursor), self.clock.now())
 
     async def close(self) -> None:
         """Stop renewing, after a bounded wait for what is in doubt. Leases still held end with their ttl."""
@@ -433,7 +439,7 @@ class Engine(Generic[L]):
             self.concurrency.background(self._settler.run)
         self._settler.adopt(Orphan(name, token, until=self.clock.now() + ttl, look_again=look_again))
 
-    async def _insist(self, ask: Callable[[], Coroutine[Any, Any, T]], started_at: float) -> T:
+    async def insist(self, ask: Callable[[], Coroutine[Any, Any, T]], started_at: float) -> T:
         """The answer to an idempotent question, asked until there is one or patience ends."""
         tries = 0
         while True:

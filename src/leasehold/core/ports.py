@@ -164,3 +164,22 @@ class Store(Protocol):
     async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
         """Some of the locks whose names match ``pattern``, and where to go on; 0 begins and ends."""
         ...
+
+
+class Results(Protocol):
+    """What is remembered of work that is done once. Raises `StoreUnavailable` when the outcome is unknown."""
+
+    async def recall(self, key: str) -> str | None:
+        """What was kept under ``key``, if anything was."""
+        ...
+
+    async def keep(self, key: str, token: str, value: str, ttl: float) -> bool:
+        """Keep ``value`` and end the lease of ``token``, in one step; False if that lease has ended.
+
+        Asked again with the same value: True again.
+        """
+        ...
+
+    async def mark(self, key: str, mark: str, ttl: float) -> bool:
+        """Mark ``key``; False if somebody else has marked it before, or kept something under it."""
+        ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ class Tickets:
     """
 
     def __init__(self) -> None:
+        # Counted on in a forked child, so that a lease of the parent's never has the number of one of ours.
+        self.new = count(1).__next__
+        self.clear()
+
+    def clear(self) -> None:
+        """In a forked child: know nobody."""
         self._known: dict[int, Addressee] = {}
         self._early: dict[int, News] = {}
         self._swept_size = 0

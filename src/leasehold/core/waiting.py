@@ -34,11 +34,17 @@ def alive_for(interval: float) -> float:
 
 
 class Waiter:
-    """One who waits in the queue of a lock, and what it has been told."""
+    """One who waits in the queue of a lock, and what it has been told.
+
+    ``interval`` is how often it wants to be looked after, if that is not up to the client.
+    """
 
     is_over = False
 
-    def __init__(self, name: str, token: str, ticket: int, signal: Signal) -> None:
+    def __init__(
+        self, name: str, token: str, ticket: int, signal: Signal, interval: float | None = None
+    ) -> None:
+        self.interval = interval
         self.name = name
         self.token = token
         self.ticket = ticket
@@ -92,6 +98,7 @@ class WaitingRoom:
         self._random = random
         self._concurrency = concurrency
         self._interval = min(interval, LOOK_AT_LEAST_EVERY)
+        self._at_most = alive_for(interval) / 2
         self._waiters: dict[int, Waiter] = {}
         self._alarm = concurrency.signal()
         self._expires_at: dict[str, float] = {}
@@ -105,7 +112,9 @@ class WaitingRoom:
         """
         self._check_open()
         self._waiters[waiter.ticket] = waiter
-        expires_at = self._clock.now() + (remaining or self._interval) + _AFTER_EXPIRY
+        # The next look may have been planned for others, who are in less of a hurry.
+        soon = remaining if waiter.interval is None else min(waiter.interval, remaining or math.inf)
+        expires_at = self._clock.now() + (soon or self._interval) + _AFTER_EXPIRY
         self._expires_at[waiter.name] = expires_at
         if expires_at < self._wakes_at:
             self._alarm.set()
@@ -151,7 +160,10 @@ class WaitingRoom:
             looks_at = self._next_look()
 
     def _next_look(self) -> float:
-        return self._clock.now() + self._interval * (1 - _JITTER * self._random.fraction())
+        wanted = [waiter.interval or self._interval for waiter in list(self._waiters.values())]
+        # Whoever looks too rarely is taken for dead.
+        interval = min(*wanted, self._at_most) if wanted else self._interval
+        return self._clock.now() + interval * (1 - _JITTER * self._random.fraction())
 
     async def _look(self) -> None:
         lines: defaultdict[str, list[Waiter]] = defaultdict(list)

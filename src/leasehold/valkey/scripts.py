@@ -55,6 +55,8 @@ RENEW = load("renew", keys=(*_LOCK, "taken"), arguments=("token", "own_fence", "
 RELEASE = load("release", keys=_LOCK, arguments=("token",))
 RELEASE_ONCE = load("release_once", keys=(*_LOCK, "released"), arguments=("token", "remember_ms"))
 TAKE = load("take", keys=(*_LOCK, "taken"), arguments=("record", "ttl_ms", "floor", "expect_fence"))
+FINISH = load("finish", keys=(*_LOCK, "result"), arguments=("token", "value", "ttl_ms"))
+FIRST_TIME = load("first_time", keys=("result",), arguments=("mark", "ttl_ms"))
 INSPECT = load("inspect", keys=_LOCK, arguments=())
 
-ALL = (ACQUIRE, ACQUIRE_ALL, LOOK, RENEW, RELEASE, RELEASE_ONCE, TAKE, INSPECT)
+ALL = (ACQUIRE, ACQUIRE_ALL, LOOK, RENEW, RELEASE, RELEASE_ONCE, TAKE, FINISH, FIRST_TIME, INSPECT)

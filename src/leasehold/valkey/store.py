@@ -34,20 +34,20 @@ _MODES: dict[bytes, Mode] = {b"s": "shared"}
 class ValkeyStore:
     """Implements `leasehold.core.ports.Store` over any `Wire`."""
 
-    def __init__(self, wire: Wire, *, namespace: str, live: float) -> None:
+    def __init__(self, wire: Wire, *, namespace: str, live: float, bare: str = "lock") -> None:
         check_namespace(namespace)
         self._wire = wire
         self._namespace = namespace
         self._live_ms = _ms(live)
-        self._acquire = ScriptVerb(namespace, scripts.ACQUIRE)
-        self._look = ScriptVerb(namespace, scripts.LOOK)
-        self._renew = ScriptVerb(namespace, scripts.RENEW)
-        self._release = ScriptVerb(namespace, scripts.RELEASE)
-        self._release_once = ScriptVerb(namespace, scripts.RELEASE_ONCE)
-        self._take = ScriptVerb(namespace, scripts.TAKE)
-        self._inspect = ScriptVerb(namespace, scripts.INSPECT)
-        self._delete_if_equal = Verb(namespace, (b"DELIFEQ",), ("lock",), 1)
-        self._read_taken = Verb(namespace, (b"GET",), ("taken",), 0)
+        self._acquire = ScriptVerb(namespace, scripts.ACQUIRE, bare)
+        self._look = ScriptVerb(namespace, scripts.LOOK, bare)
+        self._renew = ScriptVerb(namespace, scripts.RENEW, bare)
+        self._release = ScriptVerb(namespace, scripts.RELEASE, bare)
+        self._release_once = ScriptVerb(namespace, scripts.RELEASE_ONCE, bare)
+        self._take = ScriptVerb(namespace, scripts.TAKE, bare)
+        self._inspect = ScriptVerb(namespace, scripts.INSPECT, bare)
+        self._delete_if_equal = Verb(namespace, (b"DELIFEQ",), ("lock",), 1, bare)
+        self._read_taken = Verb(namespace, (b"GET",), ("taken",), 0, bare)
 
     @property
     def keeps_order(self) -> bool:
@@ -239,6 +239,18 @@ class ValkeyStore:
     def after_fork(self) -> None:
         """In a child process: let go of the parent's connections."""
         self._wire.after_fork()
+
+    async def run(self, verb: ScriptVerb, name: str, *arguments: Word) -> Reply:
+        """The reply to a script on one lock, for what is built on this store."""
+        session = self._wire.session or await self._wire.open_session()
+        return await self._checked(await session.run(verb, name, arguments), verb, name, arguments)
+
+    async def get(self, verb: Verb, name: str) -> Reply:
+        """The reply to a plain command on one lock."""
+        session = self._wire.session or await self._wire.open_session()
+        reply = await session.run(verb, name, ())
+        self._raise_if_error(reply)
+        return reply
 
     async def _checked(self, reply: Reply, verb: ScriptVerb, name: str, arguments: tuple[Word, ...]) -> Reply:
         """``reply`` if it is one; an error reply as the exception it stands for.

@@ -18,16 +18,24 @@ _KEPT_TAILS = 256
 
 
 class Verb:
-    """Turns a lock's name and some arguments into a command: ``opening``, the lock's keys, the arguments."""
+    """Turns a lock's name and some arguments into a command: ``opening``, the lock's keys, the arguments.
+
+    The key ``bare`` is the lock's name in its namespace and nothing else; the others have a suffix.
+    """
 
     __slots__ = ("_head", "_heads", "_namespace", "_opening", "_suffixes", "_tails")
 
     def __init__(
-        self, namespace: str, opening: tuple[Word, ...], keys: tuple[str, ...], arguments: int
+        self,
+        namespace: str,
+        opening: tuple[Word, ...],
+        keys: tuple[str, ...],
+        arguments: int,
+        bare: str = "lock",
     ) -> None:
         self._namespace = namespace
         self._opening = opening
-        self._suffixes = [b"" if key == "lock" else b":" + key.encode() for key in keys]
+        self._suffixes = [b"" if key == bare else b":" + key.encode() for key in keys]
         self._heads: dict[str, bytes] = {}
         self._tails: dict[tuple[Word, ...], bytes] = {}
         count = b"*%d\r\n" % (len(opening) + len(keys) + arguments)
@@ -75,11 +83,11 @@ class ScriptVerb(Verb):
 
     __slots__ = ("in_full",)
 
-    def __init__(self, namespace: str, script: Script) -> None:
+    def __init__(self, namespace: str, script: Script, bare: str = "lock") -> None:
         count, arguments = len(script.keys), len(script.arguments)
-        super().__init__(namespace, (b"EVALSHA", script.sha, count), script.keys, arguments)
+        super().__init__(namespace, (b"EVALSHA", script.sha, count), script.keys, arguments, bare)
         # For a server that has forgotten the script.
-        self.in_full = Verb(namespace, (b"EVAL", script.source, count), script.keys, arguments)
+        self.in_full = Verb(namespace, (b"EVAL", script.source, count), script.keys, arguments, bare)
 
 
 def _packed(words: tuple[Word, ...]) -> bytes:

@@ -1,0 +1,12 @@
+-- Keeps the result of work that is done once, and ends the lease under which it was done.
+-- KEYS: lock, fence, queue, readers, people, result
+-- ARGV: token, value, ttl_ms
+-- Returns: 1 when kept, also when asked again; 0 when the lease had ended before, and then nothing is kept
+local lock, fence, queue, readers, people, result = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local token, value, ttl_ms = ARGV[1], ARGV[2], ARGV[3]
+
+-- Uses: clock, fence, record, waiting, reading, granting, holding, leaving
+if not left_of(token) then return redis.call('GET', result) == value and 1 or 0 end
+redis.call('SET', result, value, 'PX', ttl_ms)
+leave(token)
+return 1

@@ -1,0 +1,9 @@
+-- Marks a key if nobody has done so before.
+-- KEYS: result
+-- ARGV: mark, ttl_ms
+-- Returns: 1 for the first, also when it asks again with the same mark; 0 for everybody after
+local result = KEYS[1]
+local mark, ttl_ms = ARGV[1], ARGV[2]
+
+if redis.call('SET', result, mark, 'NX', 'PX', ttl_ms) then return 1 end
+return redis.call('GET', result) == mark and 1 or 0
