@@ -1,0 +1,166 @@
+"""Work that is done once, when things break in the middle of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.threads import InThread
+
+import leasehold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.processes import Child
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import Server
+
+
+RUNNER = """
+    import time
+    import leasehold
+
+    url, lease_ttl = args
+
+    def work():
+        report(begun=True)
+        time.sleep(600)
+
+    with leasehold.blocking.connect(url) as locks:
+        locks.once("payout:42", work, lease_ttl=lease_ttl)
+"""
+
+
+async def test_work_whose_process_was_killed_is_run_again_after_its_lease(
+    valkey: Server, spawn: Callable[..., Child]
+) -> None:
+    runner = spawn(RUNNER, valkey.url, 2)
+    await asyncio.to_thread(runner.read)
+    async with leasehold.connect(valkey.url) as locks:
+        with pytest.raises(leasehold.InProgress):
+            await locks.once("payout:42", lambda: "again", wait=0)
+        runner.kill()
+        killed_at = time.monotonic()
+        assert await locks.once("payout:42", lambda: "again", wait=60) == "again"
+        assert time.monotonic() - killed_at < 20
+        assert await locks.once("payout:42", lambda: "and again") == "again"
+
+
+async def test_a_paused_run_that_wakes_up_late_keeps_nothing(
+    valkey: Server, spawn: Callable[..., Child]
+) -> None:
+    runner = spawn(
+        """
+        import leasehold
+
+        def work():
+            report(begun=True)
+            parent.hear()
+            return "late"
+
+        with leasehold.blocking.connect(args[0]) as locks:
+            try:
+                report(result=locks.once("payout:42", work, lease_ttl=1))
+            except leasehold.LeaseLost as lost:
+                report(lost=lost.reason)
+        """,
+        valkey.url,
+    )
+    await asyncio.to_thread(runner.read)
+    runner.pause()
+    async with leasehold.connect(valkey.url) as locks:
+        assert await locks.once("payout:42", lambda: "in time", wait=60) == "in time"
+        runner.tell(None)
+        runner.resume()
+        assert await asyncio.to_thread(runner.read) == {"lost": "expired"}
+        assert await locks.once("payout:42", lambda: "third") == "in time"
+
+
+@pytest.mark.parametrize("lost", ["reply", "request"])
+@pytest.mark.parametrize("kind", ["async", "blocking"])
+async def test_a_result_is_kept_although_the_connection_broke_just_then(
+    valkey: Server, proxy: Callable[[Server], FaultProxy], kind: str, lost: str
+) -> None:
+    through = proxy(valkey)
+    runs = 0
+
+    def work() -> str:
+        nonlocal runs
+        runs += 1
+        arm = through.cut_after_request if lost == "reply" else through.cut_before_request
+        arm(b'r"paid"')
+        return "paid"
+
+    async with _client(kind, through.url) as locks:
+        assert await locks.once("payout:42", work) == "paid"
+        assert await locks.once("payout:42", work) == "paid"
+    assert runs == 1
+    assert valkey.call("EXISTS", "idempotency:{payout:42}:lock") == 0
+
+
+@pytest.mark.parametrize("lost", ["reply", "request"])
+@pytest.mark.parametrize("kind", ["async", "blocking"])
+async def test_the_first_is_told_so_although_the_connection_broke_just_then(
+    valkey: Server, proxy: Callable[[Server], FaultProxy], kind: str, lost: str
+) -> None:
+    through = proxy(valkey)
+    async with _client(kind, through.url) as locks:
+        arm = through.cut_after_request if lost == "reply" else through.cut_before_request
+        arm(b"idempotency:")
+        assert await locks.first_time("deposit", "0xabc") is True
+        assert await locks.first_time("deposit", "0xabc") is False
+
+
+async def test_cancelled_work_keeps_nothing_and_leaves_no_lock(valkey: Server) -> None:
+    async with leasehold.connect(valkey.url) as locks:
+        begun = asyncio.Event()
+
+        async def work() -> None:
+            begun.set()
+            await asyncio.sleep(600)
+
+        running = asyncio.create_task(locks.once("payout:42", work))
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert await locks.once("payout:42", lambda: "again", wait=20) == "again"
+
+
+async def test_work_is_cancelled_when_its_lease_is_lost(valkey: Server) -> None:
+    async with leasehold.connect(valkey.url) as locks:
+        begun, cancelled = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            begun.set()
+            try:
+                await asyncio.sleep(600)
+            except asyncio.CancelledError:
+                cancelled.set()
+                raise
+
+        running = asyncio.create_task(locks.once("payout:42", work, lease_ttl=1))
+        await begun.wait()
+        valkey.call("DEL", "idempotency:{payout:42}:lock")
+        with pytest.raises(leasehold.LeaseLost):
+            await running
+        assert cancelled.is_set()
+
+
+class _client:  # noqa: N801 - reads as what it gives
+    def __init__(self, kind: str, url: str) -> None:
+        self._kind = kind
+        make = leasehold.connect if kind == "async" else leasehold.blocking.connect
+        self._client: Any = make(url, timeout=3)
+
+    async def __aenter__(self) -> Any:
+        return self._client if self._kind == "async" else InThread(self._client)
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._kind == "async":
+            await self._client.close()
+        else:
+            self._client.close()
