@@ -24,10 +24,10 @@ $(STAMP): requirements.lock pyproject.toml Makefile
 serve: $(STAMP) ## Run the embedded store in the foreground and say how to use it.
 	$(BIN)/leasehold serve
 
-test: $(STAMP) check ## Set up, check and test everything, with reduced counts.
+test: $(STAMP) brokers check ## Set up, check and test everything, with reduced counts.
 	$(BIN)/python -m pytest $(PARALLEL)
 
-test-all: $(STAMP) check ## The same with the full counts (long).
+test-all: $(STAMP) brokers check ## The same with the full counts (long).
 	$(BIN)/python -m pytest $(PARALLEL) --full
 
 check: $(STAMP) types ## Lint, format, types and layers.
@@ -47,6 +47,21 @@ simulate: $(STAMP) ## Look for a seed that breaks a promise: many clients and fa
 
 bench: $(STAMP) ## Measure against the limit and the peers; table, plots and bench/results.json.
 	$(BIN)/python -m bench
+
+.PHONY: postgres
+postgres: ## Install PostgreSQL, which the tests start for themselves, where it is missing (Debian, as root).
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 \
+	  || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql; }
+
+.PHONY: brokers
+brokers: ## Install RabbitMQ and NATS, which the tests start for themselves, where they are missing (Debian, as root).
+	@PATH=$$PATH:/usr/sbin; { command -v rabbitmq-server && command -v nats-server; } >/dev/null \
+	  || { apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq rabbitmq-server nats-server; } \
+	  || echo "RabbitMQ or NATS is missing and could not be installed: their tests are skipped"
+
+.PHONY: escrow
+escrow: $(STAMP) ## Run the escrow example under load, with and without fence guards (2 minutes).
+	$(BIN)/python -m examples.escrow $(ESCROW)
 
 lock: $(STAMP) ## Pin the newest versions: names, versions and hashes, no addresses.
 	$(BIN)/uv pip compile --quiet --universal --all-extras --group dev --group peers --generate-hashes \

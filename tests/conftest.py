@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from tests.support.postgres import Postgres
 from tests.support.processes import Child
 from tests.support.proxy import FaultProxy
 from tests.support.servers import FLAVOURS, REQUIRED, Server
@@ -80,6 +81,13 @@ def servers() -> Iterator[Servers]:
 def valkey(servers: Servers) -> Server:
     """The session's Valkey 9, emptied."""
     return servers.empty("valkey9")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """The session's PostgreSQL. It must be there: `make postgres`."""
+    with Postgres() as server:
+        yield server
 
 
 @pytest.fixture(params=[*REQUIRED, "redis7"])

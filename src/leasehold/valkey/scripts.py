@@ -12,6 +12,10 @@ import hashlib
 import re
 from dataclasses import dataclass
 from importlib import resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 _LUA = resources.files("leasehold.valkey") / "lua"
 _USES = re.compile(r"^-- Uses: (.+)$", re.MULTILINE)
@@ -28,20 +32,22 @@ class Script:
     sha: bytes
 
 
-def load(name: str, *, keys: tuple[str, ...], arguments: tuple[str, ...]) -> Script:
+def load(
+    name: str, *, keys: tuple[str, ...], arguments: tuple[str, ...], folder: Traversable = _LUA
+) -> Script:
     """The script ``lua/NAME.lua`` together with the shared functions it uses."""
+
+    def read(path: str) -> str:
+        return (folder / f"{path}.lua").read_text(encoding="utf-8")
+
     text = _USES.sub(
-        lambda uses: "\n".join(_read(f"shared/{part.strip()}") for part in uses[1].split(",")), _read(name)
+        lambda uses: "\n".join(read(f"shared/{part.strip()}") for part in uses[1].split(",")), read(name)
     )
     # Without comments: the server keeps every byte of every script it has loaded.
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("--")]
     source = "\n".join(lines).encode()
     sha = hashlib.sha1(source, usedforsecurity=False).hexdigest().encode()
     return Script(name, keys, arguments, source, sha)
-
-
-def _read(path: str) -> str:
-    return (_LUA / f"{path}.lua").read_text(encoding="utf-8")
 
 
 _LOCK = ("lock", "fence", "queue", "readers", "people")

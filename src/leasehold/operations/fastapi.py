@@ -1,0 +1,142 @@
+"""FastAPI: a lock for as long as a request takes, and answers that say why there is none."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import sys
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from uuid import UUID
+
+from leasehold.errors import (
+    InProgress,
+    InvalidRequest,
+    LeaseholdError,
+    LeaseLost,
+    LockBusy,
+    RateLimited,
+    StaleFence,
+    StoreError,
+)
+from leasehold.operations.problems import body_of, headers_of
+
+try:
+    from fastapi import Depends, HTTPException, params
+    from fastapi.responses import JSONResponse
+except ModuleNotFoundError as missing:
+    from leasehold.operations.guards.extra import missing_extra
+
+    raise missing_extra(__name__, missing) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from fastapi import FastAPI, Request
+
+    from leasehold.client import Lease
+    from leasehold.operations.running import Operations
+
+_log = logging.getLogger(__name__)
+
+
+class Problem(HTTPException):
+    """An error of Leasehold as an answer: 409 with ``Retry-After`` for `LockBusy`, 503 for `StoreUnavailable`.
+
+    With `install_problems` it is ``application/problem+json``; without, FastAPI's own ``{"detail": {...}}``.
+    """
+
+    def __init__(self, error: LeaseholdError) -> None:
+        body = body_of(error)
+        super().__init__(body["status"], detail=body, headers=dict(headers_of(error)))
+
+
+def install_problems(app: FastAPI) -> None:
+    """Answer with ``application/problem+json`` wherever a request fails for want of a lock.
+
+    Also when the endpoint itself raises `LockBusy`, `LeaseLost`, `InProgress`, `StaleFence`, `StoreError` or
+    `RateLimited`. An `InvalidRequest` of the endpoint's own is a mistake in the program and stays a 500.
+    """
+
+    async def tell(_: Request, error: Exception) -> JSONResponse:
+        problem = error if isinstance(error, Problem) else Problem(_our(error))
+        return JSONResponse(
+            problem.detail, problem.status_code, dict(problem.headers or {}), "application/problem+json"
+        )
+
+    for kind in (Problem, LockBusy, LeaseLost, InProgress, StaleFence, StoreError, RateLimited):
+        app.add_exception_handler(kind, tell)
+
+
+def held(ops: Operations, purpose: str, /, **parameters: Any) -> Callable[..., AsyncIterator[Lease]]:
+    """A dependency that holds the lock of ``purpose`` while a request is answered, and is given as its `Lease`.
+
+    ``Annotated[Lease, Depends(held(ops, "payout", deal_id=int))]``: each parameter of the purpose is declared
+    here as FastAPI would have it in the endpoint: by its type (from the path, or else the query), as
+    ``Annotated[int, Path(alias="id")]``, or by a function or ``Depends(...)`` that finds it out. Say the type that
+    the endpoint uses: "042" is another text than "42", but the same number. What does not fit is an
+    `InvalidRequest` here.
+
+    Busy is answered with 409, an unreachable store with 503; the endpoint is not run. The lock is given back when
+    the response has been sent, also after errors; with ``Depends(..., scope="function")`` before it is sent. If
+    the lease is lost meanwhile, an ``async`` endpoint is cancelled and the answer is 503 ``lease_lost``; a response
+    that is on its way already is cut. A plain ``def`` endpoint cannot be stopped and should ask ``lease.check()``
+    before it does what cannot be undone; if it does not, its result is dropped and the answer is 503 as well.
+    """
+    kind = ops.purposes.find(purpose)
+    kind.check_parameters(parameters)
+
+    async def hold(**values: object) -> AsyncIterator[Lease]:
+        try:
+            context = ops.purpose(purpose, **values)
+            lease = await context.__aenter__()
+        except LeaseholdError as error:
+            raise Problem(error) from error
+        try:
+            yield lease
+        except BaseException:
+            try:
+                await context.__aexit__(*sys.exc_info())
+            except LeaseLost as lost:
+                raise Problem(lost) from lost
+            raise
+        try:
+            await context.__aexit__(None, None, None)
+        except LeaseLost as lost:
+            raise Problem(lost) from lost
+        except StoreError as failure:
+            # The work was done under the lock; that it could not be given back is nothing to the caller.
+            _log.warning("%r could not be released and ends with its ttl: %s", lease, failure)
+
+    declared = [_declared(kind.name, name, how) for name, how in parameters.items()]
+    hold.__signature__ = inspect.Signature(declared)  # pyright: ignore[reportFunctionMemberAccess] - read by FastAPI
+    return hold
+
+
+def _declared(purpose: str, name: str, how: Any) -> inspect.Parameter:
+    """The parameter of the dependency that FastAPI sees."""
+    annotation, default = how, inspect.Parameter.empty
+    if isinstance(how, params.Depends):
+        annotation, default = Any, how
+    elif inspect.isroutine(how):
+        annotation, default = Any, Depends(how)
+    elif isinstance(how, type) or get_origin(how) is not None:
+        kind = get_args(how)[0] if get_origin(how) is Annotated else how
+        if isinstance(kind, type) and not _names(kind):
+            raise InvalidRequest(
+                f"purpose {purpose!r}: {name} must be text, a whole number, a UUID or a date, not {kind.__name__}"
+            )
+    else:
+        raise InvalidRequest(
+            f"purpose {purpose!r}: {name} must be a type, Annotated[...], Depends(...) or a function, not {how!r}"
+        )
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _names(kind: type) -> bool:
+    return issubclass(kind, str | int | UUID | date) and not issubclass(kind, bool | datetime)
+
+
+def _our(error: Exception) -> LeaseholdError:
+    assert isinstance(error, LeaseholdError)
+    return error

@@ -1,0 +1,145 @@
+"""Fences over HTTP, in the header ``Leasehold-Fence``.
+
+The caller shows the fence of a lease that it holds, and gets `StaleFence` if it is refused::
+
+    httpx.put(url, json=..., auth=FenceAuth(lease))
+
+The receiver takes the number and gives it to the guard of its own resource::
+
+    app = FastAPI()
+    add_fence_problems(app)
+
+    @app.put("/deals/{deal_id}")
+    async def change(deal_id: int, fence: ReceivedFence): ...
+        await guarded_update(session, Deal, deal_id, fence, values)
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+from leasehold.core.bounds import MAX_FENCE
+from leasehold.core.lease import LeaseState
+from leasehold.errors import InvalidRequest, StaleFence
+from leasehold.operations.guards.extra import missing_extra
+from leasehold.operations.problems import body_of
+
+try:
+    import httpx
+    from fastapi import Depends, FastAPI, Header, HTTPException, Request
+    from fastapi.responses import JSONResponse
+except ModuleNotFoundError as missing:
+    raise missing_extra(__name__, missing) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator
+
+HEADER = "Leasehold-Fence"
+"""The name of the header; its value is the fence in decimal digits."""
+
+_PROBLEM = "application/problem+json"
+_FENCE = re.compile(r"0|[1-9][0-9]{0,15}")
+
+
+class FenceAuth(httpx.Auth):
+    """For ``auth=`` of httpx: shows the lease's fence with each request.
+
+    A request of a lease that has ended is not sent: `LeaseLost`. An answer that says ``stale_fence`` (see
+    `stale_fence_problem`) comes out as `StaleFence`. Other credentials go into headers. Shared leases are refused:
+    the receiver could not know that their fences must not be registered.
+    """
+
+    def __init__(self, lease: LeaseState) -> None:
+        if not isinstance(lease, LeaseState):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
+            raise InvalidRequest(f"FenceAuth takes a lease, not {type(lease).__name__}")
+        if lease.mode != "exclusive":
+            raise InvalidRequest(
+                "FenceAuth takes an exclusive lease; the fence of a shared one must not be registered"
+            )
+        self._lease = lease
+
+    def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """See httpx."""
+        response = yield self._shown_in(request)
+        if _may_be_stale(response):
+            response.read()
+            _raise_if_stale(response)
+
+    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """See httpx."""
+        response = yield self._shown_in(request)
+        if _may_be_stale(response):
+            await response.aread()
+            _raise_if_stale(response)
+
+    def _shown_in(self, request: httpx.Request) -> httpx.Request:
+        self._lease.check()
+        request.headers[HEADER] = str(self._lease.fence)
+        return request
+
+
+class FenceHeaderError(HTTPException):
+    """A request without a readable ``Leasehold-Fence``: 428 if there is none, 400 if it is no fence."""
+
+    def __init__(self, status_code: int, message: str) -> None:
+        # A problem document even in an application that has not called `add_fence_problems`.
+        super().__init__(status_code, message, headers={"content-type": _PROBLEM})
+
+
+def received_fence(
+    request: Request,
+    leasehold_fence: Annotated[
+        str | None, Header(alias=HEADER, description="The fence of the caller's lease.")
+    ] = None,
+) -> int:
+    """A FastAPI dependency: the fence that the request shows. Without one it is refused, with 428 or 400."""
+    given = request.headers.getlist(HEADER)
+    if leasehold_fence is None or not given:
+        raise FenceHeaderError(428, f"this request needs the header {HEADER}, with the fence of your lease")
+    if len(given) > 1:
+        raise FenceHeaderError(400, f"{HEADER} was given {len(given)} times")
+    if not _FENCE.fullmatch(given[0]) or int(given[0]) > MAX_FENCE:
+        raise FenceHeaderError(400, f"{HEADER} is a whole number from 0 to 2**52 in decimal digits")
+    return int(given[0])
+
+
+ReceivedFence = Annotated[int, Depends(received_fence)]
+"""The type of a parameter that is to be the fence that the request shows."""
+
+
+def stale_fence_problem(request: Request, error: Exception) -> JSONResponse:
+    """The answer to a request whose fence is stale: 409, ``stale_fence``, with what was seen and given."""
+    del request
+    assert isinstance(error, StaleFence)
+    body = body_of(error)
+    return JSONResponse(body, body["status"], media_type=_PROBLEM)
+
+
+def add_fence_problems(app: FastAPI) -> None:
+    """Have ``app`` answer stale, missing and malformed fences with problem documents."""
+    app.add_exception_handler(StaleFence, stale_fence_problem)
+    app.add_exception_handler(FenceHeaderError, _header_problem)
+
+
+def _header_problem(request: Request, error: Exception) -> JSONResponse:
+    del request
+    assert isinstance(error, FenceHeaderError)
+    code, status, message = InvalidRequest.code, error.status_code, error.detail
+    body = {"type": code, "code": code, "title": "A fence is needed", "status": status, "message": message}
+    return JSONResponse(body, status, media_type=_PROBLEM)
+
+
+def _may_be_stale(response: httpx.Response) -> bool:
+    return response.status_code == 409 and response.headers.get("content-type", "").startswith(_PROBLEM)
+
+
+def _raise_if_stale(response: httpx.Response) -> None:
+    try:
+        problem = response.json()
+        is_stale = problem["code"] == StaleFence.code
+        seen, given = (int(problem["seen"]), int(problem["given"])) if is_stale else (0, 0)
+    except (ValueError, KeyError, TypeError):
+        return  # some other problem: the caller has the response
+    if is_stale:
+        raise StaleFence(seen=seen, given=given)

@@ -1,0 +1,334 @@
+"""Rows that refuse an older fence than they have seen, with SQLAlchemy 2, sync and async.
+
+::
+
+    class Deal(Fenced, Base): ...
+
+    async with locks.lock("deal:42") as lease, sessions.begin() as session:
+        deal = await load_for_update(session, Deal, 42, lease)
+        deal.amount -= 10
+
+    await guarded_update(session, Deal, 42, lease.fence, {"state": "paid"})
+
+`load_for_update` writes the fence into the row before it reads it. From then on an older holder cannot write
+any more, so what was read is still true when the newer one writes: comparing fences only at the write would
+let the older one write in between, and its update would be lost.
+
+A fence holds for the transaction in which it was shown: the row stays locked until its end, so objects that
+were loaded here may be changed and flushed in it. In a later transaction, load again or use `guarded_update`.
+After any refusal roll back, as the ``with`` above does.
+
+On PostgreSQL this works at every isolation level. From REPEATABLE READ on, the loser of two at once gets the
+serialization failure as SQLAlchemy raises it, and is refused when it tries again. On SQLite the second of two
+writers waits for the first, up to the driver's ``timeout`` (5 s), and then gets "database is locked": nothing
+was changed, try again. Make `load_for_update` the first statement of its transaction, because one that has
+read before cannot always be turned into one that writes. A holder that is paused in the middle of its transaction
+keeps others waiting, not wrong: PostgreSQL's ``idle_in_transaction_session_timeout`` ends such a wait.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+
+from leasehold.errors import InvalidRequest, StaleFence
+from leasehold.operations.guards.extra import missing_extra
+from leasehold.operations.guards.fences import Presented, present
+
+try:
+    from sqlalchemy import BigInteger, Column, inspect, select, text, update
+    from sqlalchemy.exc import NoResultFound
+    from sqlalchemy.orm import Mapped, Mapper, Session, mapped_column, object_mapper, scoped_session
+    from sqlalchemy.types import TypeDecorator
+except ModuleNotFoundError as missing:
+    raise missing_extra(__name__, missing) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from sqlalchemy import CursorResult
+    from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
+    from sqlalchemy.orm.interfaces import ORMOption
+
+    from leasehold.core.answers import Mode
+    from leasehold.core.lease import LeaseState
+
+M = TypeVar("M")
+R = TypeVar("R")
+
+
+class Fenced:
+    """For mapped classes: the column ``fence``, the newest fence that the row has seen.
+
+    Rows from before the column was added count as never locked: the database's own default is 0, too.
+    """
+
+    fence: Mapped[int] = mapped_column(BigInteger, default=0, server_default=text("0"), nullable=False)
+
+
+@overload
+def guarded_update(
+    session: Session | scoped_session[Any],
+    model: type[Any],
+    ident: Any,
+    fence: int | LeaseState,
+    values: Mapping[str, Any],
+    *,
+    mode: Mode | None = None,
+) -> None: ...
+@overload
+def guarded_update(
+    session: AsyncSession | async_scoped_session[Any],
+    model: type[Any],
+    ident: Any,
+    fence: int | LeaseState,
+    values: Mapping[str, Any],
+    *,
+    mode: Mode | None = None,
+) -> Awaitable[None]: ...
+def guarded_update(
+    session: Any,
+    model: type[Any],
+    ident: Any,
+    fence: int | LeaseState,
+    values: Mapping[str, Any],
+    *,
+    mode: Mode | None = None,
+) -> Awaitable[None] | None:
+    """Set ``values`` in the row of ``model`` with the key ``ident``, unless it has seen a newer fence.
+
+    On return the row has the values and the fence, in the session's transaction, and so has its object if the
+    session knows it. ``values`` are named as the attributes are, and may be expressions (``Deal.amount - 10``).
+    ``ident`` is what ``session.get`` takes: a value, a tuple or a mapping. An equal fence passes: the same
+    holder writes again. ``fence`` is a lease or its number; a lease that has ended is `LeaseLost`.
+    With ``mode="shared"`` (or a shared lease) the fence is compared but not registered.
+
+    Raises `StaleFence` if the row has seen a newer one, SQLAlchemy's ``NoResultFound`` if there is no such row,
+    `InvalidRequest` if the arguments are wrong. As with any UPDATE statement, no validator runs and no
+    ``version_id`` is counted.
+    """
+    return _run(session, lambda own: _update(own, model, ident, fence, values, mode))
+
+
+@overload
+def load_for_update(
+    session: Session | scoped_session[Any],
+    model: type[M],
+    ident: Any,
+    fence: int | LeaseState,
+    *,
+    mode: Mode | None = None,
+    options: Sequence[ORMOption] = (),
+) -> M: ...
+@overload
+def load_for_update(
+    session: AsyncSession | async_scoped_session[Any],
+    model: type[M],
+    ident: Any,
+    fence: int | LeaseState,
+    *,
+    mode: Mode | None = None,
+    options: Sequence[ORMOption] = (),
+) -> Awaitable[M]: ...
+def load_for_update(
+    session: Any,
+    model: type[M],
+    ident: Any,
+    fence: int | LeaseState,
+    *,
+    mode: Mode | None = None,
+    options: Sequence[ORMOption] = (),
+) -> M | Awaitable[M]:
+    """The object of ``model`` with the key ``ident``, read after the row has been shown the fence.
+
+    Once the transaction is committed, nobody with an older fence can write to the row. Until its end the row is
+    locked, so changes to the object that are flushed in it are guarded as well. With ``mode="shared"`` the
+    fence is compared and the row locked, but nothing is registered: an older writer is not kept from writing
+    after this transaction. ``options`` are those of ``session.get``. Raises what `guarded_update` raises.
+    """
+    return _run(session, lambda own: _load(own, model, ident, fence, mode, options))
+
+
+def _run(session: Any, work: Callable[[Session], R]) -> R | Awaitable[R]:
+    """``work`` on the session itself, or on the one inside an asynchronous session."""
+    # Needs greenlet, which not everybody has; but whoever holds an AsyncSession has imported it.
+    asynchronous: Any = sys.modules.get("sqlalchemy.ext.asyncio")
+    if isinstance(session, scoped_session) or (
+        asynchronous and isinstance(session, asynchronous.async_scoped_session)
+    ):
+        session = cast("Any", session)()
+    if isinstance(session, Session):
+        return work(session)
+    if asynchronous and isinstance(session, asynchronous.AsyncSession):
+        return cast("AsyncSession", session).run_sync(work)
+    raise InvalidRequest(f"session must be a SQLAlchemy Session or AsyncSession, not {_kind(session)}")
+
+
+def _update(
+    session: Session,
+    model: type[Any],
+    ident: Any,
+    fence: int | LeaseState,
+    values: Mapping[str, Any],
+    mode: Mode | None,
+) -> None:
+    row = _Row(model, ident)
+    row.check_values(values)
+    presented = present(fence, mode)
+    row.refuse_pending_changes(session)
+    row.write(session, presented, values)
+    row.refresh(session, values)
+
+
+def _load(
+    session: Session,
+    model: type[M],
+    ident: Any,
+    fence: int | LeaseState,
+    mode: Mode | None,
+    options: Sequence[ORMOption],
+) -> M:
+    row = _Row(model, ident)
+    presented = present(fence, mode)
+    row.refuse_pending_changes(session)
+    row.write(session, presented, {})
+    found = session.get(model, row.key, options=options, populate_existing=True)
+    if found is None:
+        raise row.not_found()
+    return found
+
+
+class _Row:
+    """One row of a mapped class, by its key; with joined inheritance, its rows in several tables."""
+
+    def __init__(self, model: type[Any], ident: Any) -> None:
+        mapper: object = inspect(model, raiseerr=False)
+        if not isinstance(mapper, Mapper):
+            raise InvalidRequest(f"{model!r} is not a mapped class")
+        self.mapper = cast("Mapper[Any]", mapper)
+        self.name = model.__name__
+        self.columns: dict[str, Column[Any]] = {
+            name: attribute.columns[0]
+            for name, attribute in self.mapper.column_attrs.items()
+            if isinstance(attribute.columns[0], Column)
+        }
+        self._check_fence()
+        self.key = self._read_key(ident)
+
+    def _check_fence(self) -> None:
+        column = self.columns.get("fence")
+        if column is None:
+            raise InvalidRequest(f"{self.name} has no column fence; give it one with the mixin Fenced")
+        if not isinstance(column.type, BigInteger) or column.nullable:
+            raise InvalidRequest(f"{self.name}.fence must be a BigInteger that is not null, as in Fenced")
+
+    def _read_key(self, ident: Any) -> dict[str, Any]:
+        """The key by the names of its attributes, in their order."""
+        names = [self.mapper.get_property_by_column(column).key for column in self.mapper.primary_key]
+        if isinstance(ident, Mapping):
+            given = dict(cast("Mapping[str, Any]", ident))
+        else:
+            parts = cast("Sequence[Any]", ident) if isinstance(ident, tuple | list) else (ident,)
+            given = dict(zip(names, parts, strict=False)) if len(parts) == len(names) else {}
+        if set(given) != set(names):
+            raise InvalidRequest(f"the key of {self.name} is ({', '.join(names)}), not {ident!r}")
+        for name, column in zip(names, self.mapper.primary_key, strict=True):
+            self._check_key_part(name, column, given[name])
+        return {name: given[name] for name in names}
+
+    def _check_key_part(self, name: str, column: Any, value: Any) -> None:
+        # SQLite finds 42 when asked for "42", but the session would not recognise its own object by it.
+        if isinstance(column.type, TypeDecorator):
+            return
+        try:
+            kind = column.type.python_type
+        except NotImplementedError:
+            return
+        if kind in {int, str} and not isinstance(value, kind):
+            raise InvalidRequest(f"{self.name}.{name} is {kind.__name__}, not {_kind(value)} {value!r}")
+
+    def check_values(self, values: Mapping[str, Any]) -> None:
+        """Refuse what is not a change of ordinary columns."""
+        if not isinstance(values, Mapping) or not values:  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
+            raise InvalidRequest("values must be a mapping with at least one column")
+        for name in values:
+            if name == "fence":
+                raise InvalidRequest("values must not set fence: it is set to the fence that is given")
+            if name in self.key:
+                raise InvalidRequest(f"values must not change the key ({name})")
+            if name not in self.columns:
+                raise InvalidRequest(f"{self.name} has no column {name!r}")
+
+    def refuse_pending_changes(self, session: Session) -> None:
+        """Changes made before the fence was shown may rest on something read before, and would be flushed first."""
+        known = self._known(session)
+        if known is not None and session.is_modified(known, include_collections=False):
+            raise InvalidRequest(
+                f"{self.name} {self._show_key()} has changes that are not flushed; show the fence before changing it"
+            )
+
+    def write(self, session: Session, fence: Presented, values: Mapping[str, Any]) -> None:
+        """Compare and register the fence and set ``values``, in one statement for each table that they are in."""
+        owner = self._owner("fence")
+        by_owner: dict[Mapper[Any], dict[str, Any]] = {owner: {}}
+        for name, value in values.items():
+            by_owner.setdefault(self._owner(name), {})[name] = value
+        if not values:
+            # Registering changes nothing else: not when the row was changed last, for instance.
+            kept = [n for n, c in self.columns.items() if c.onupdate is not None and self._owner(n) is owner]
+            by_owner[owner] = {name: getattr(owner.class_, name) for name in kept}
+        column = owner.class_.fence
+        by_owner[owner]["fence"] = fence.number if fence.registers else column
+        for mapper, changes in by_owner.items():
+            statement = update(mapper.class_).where(*self._is_key(mapper)).values(changes)
+            if mapper is owner:
+                statement = statement.where(column <= fence.number)
+            done = session.execute(statement, execution_options={"synchronize_session": False})
+            if cast("CursorResult[Any]", done).rowcount == 0:
+                raise self._refusal(session, fence.number)
+
+    def _refusal(self, session: Session, given: int) -> Exception:
+        owner = self._owner("fence")
+        seen = session.scalar(select(owner.class_.fence).where(*self._is_key(owner)))
+        # One that is not newer belongs to a row that came only just now, or that may not be updated.
+        return self.not_found() if seen is None or seen <= given else StaleFence(seen=seen, given=given)
+
+    def not_found(self) -> NoResultFound:
+        """The error for a row that is not there."""
+        return NoResultFound(f"there is no {self.name} {self._show_key()} to update")
+
+    def refresh(self, session: Session, values: Mapping[str, Any]) -> None:
+        """Bring the session's own object up to date, at once: an asynchronous one could not load later."""
+        known = self._known(session)
+        if known is None:
+            return
+        mapper = object_mapper(known)
+        changed = {self.columns[name] for name in values}
+        names = [name for name in mapper.column_attrs.keys() if name in known.__dict__]  # noqa: SIM118 - no dict
+        names += [
+            name
+            for name, relation in mapper.relationships.items()
+            if name in known.__dict__ and relation.local_columns & changed
+        ]
+        if names:
+            session.refresh(known, names)
+
+    def _known(self, session: Session) -> Any | None:
+        return session.identity_map.get(self.mapper.identity_key_from_primary_key(tuple(self.key.values())))
+
+    def _owner(self, name: str) -> Mapper[Any]:
+        """The class whose table the attribute's column is in; the nearest one, which knows its own rows best."""
+        table = self.columns[name].table
+        return next(mapper for mapper in self.mapper.iterate_to_root() if mapper.local_table is table)
+
+    def _is_key(self, mapper: Mapper[Any]) -> list[Any]:
+        return [getattr(mapper.class_, name) == value for name, value in self.key.items()]
+
+    def _show_key(self) -> str:
+        parts = list(self.key.values())
+        return repr(parts[0] if len(parts) == 1 else tuple(parts))
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

@@ -1,0 +1,215 @@
+"""Keys on Valkey or Redis that refuse an older fence than they have seen, over a redis-py client, sync or async.
+
+The newest fence is kept beside the value, in a key of its own in the same slot: ``balance:{42}:guard`` for
+``balance:{42}``, ``{balance}:guard`` for ``balance``. The value is a plain string that anybody may read; whoever
+writes it without the guard is not refused.
+
+What is kept beside the value expires, 2 days after its last use by default, and never before a value with a ttl
+does. A holder that sleeps longer than that, while nobody uses the key, is not refused any more:
+``remember`` sets another time. The value has the ttl it is given, or none, as with SET.
+
+Each call is one script, so one atomic step: `StoreRefused` says that nothing was changed, `StoreUnavailable`
+that the outcome is unknown. Writing again with the same fence is always allowed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from importlib import resources
+from math import ceil
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from leasehold.core.bounds import check_duration
+from leasehold.core.running import run
+from leasehold.errors import InvalidRequest, StaleFence, StoreError
+from leasehold.operations.guards.fences import present
+from leasehold.valkey import faults, scripts
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    import redis
+    import redis.asyncio
+
+    from leasehold.core.answers import Mode
+    from leasehold.core.lease import LeaseState
+    from leasehold.valkey.borrowed import AsyncBorrowed, BlockingBorrowed
+    from leasehold.valkey.scripts import Script
+
+    Wire = AsyncBorrowed | BlockingBorrowed
+
+T = TypeVar("T")
+
+REMEMBER = 2 * 86400.0
+"""Seconds for which a fence is remembered after its last use, as long as the lock's own counter."""
+
+_LUA = resources.files("leasehold.operations.guards") / "lua"
+_KEYS = ("value", "guard")
+GUARDED_SET = scripts.load(
+    "guarded_set",
+    keys=_KEYS,
+    arguments=("fence", "mode", "nonce", "content", "ttl_ms", "keep_ms"),
+    folder=_LUA,
+)
+GUARDED_GET = scripts.load("guarded_get", keys=_KEYS, arguments=("fence", "mode", "keep_ms"), folder=_LUA)
+ALL = (GUARDED_SET, GUARDED_GET)
+
+
+@overload
+def guarded_set(
+    client: redis.asyncio.Redis | redis.asyncio.RedisCluster,
+    key: str | bytes,
+    value: str | bytes | float,
+    fence: int | LeaseState,
+    *,
+    ttl: float | None = None,
+    mode: Mode | None = None,
+    remember: float = REMEMBER,
+) -> Awaitable[None]: ...
+@overload
+def guarded_set(
+    client: redis.Redis | redis.RedisCluster,
+    key: str | bytes,
+    value: str | bytes | float,
+    fence: int | LeaseState,
+    *,
+    ttl: float | None = None,
+    mode: Mode | None = None,
+    remember: float = REMEMBER,
+) -> None: ...
+def guarded_set(
+    client: Any,
+    key: str | bytes,
+    value: str | bytes | float,
+    fence: int | LeaseState,
+    *,
+    ttl: float | None = None,
+    mode: Mode | None = None,
+    remember: float = REMEMBER,
+) -> Awaitable[None] | None:
+    """Write ``value`` to ``key``, for ``ttl`` seconds or for good, unless a newer fence has been seen there.
+
+    On return it is written and the fence registered. ``fence`` is a lease or its number; a lease that has ended
+    is `LeaseLost`. With ``mode="shared"`` (or a shared lease) it is compared but not registered.
+    Raises `StaleFence` if a newer one has been seen: nothing was changed.
+    """
+
+    def write(wire: Wire) -> Coroutine[Any, Any, None]:
+        return _set(wire, key, value, fence, ttl, mode, remember)
+
+    return _run(client, write)
+
+
+@overload
+def guarded_get(
+    client: redis.asyncio.Redis | redis.asyncio.RedisCluster,
+    key: str | bytes,
+    fence: int | LeaseState,
+    *,
+    mode: Mode | None = None,
+    remember: float = REMEMBER,
+) -> Awaitable[Any]: ...
+@overload
+def guarded_get(
+    client: redis.Redis | redis.RedisCluster,
+    key: str | bytes,
+    fence: int | LeaseState,
+    *,
+    mode: Mode | None = None,
+    remember: float = REMEMBER,
+) -> Any: ...
+def guarded_get(
+    client: Any,
+    key: str | bytes,
+    fence: int | LeaseState,
+    *,
+    mode: Mode | None = None,
+    remember: float = REMEMBER,
+) -> Any:
+    """What is at ``key``, or None, read after the fence has been registered there.
+
+    From then on nobody with an older fence can write to it by `guarded_set`, so what was read is still true
+    when it is written. The value is text or bytes, as the client gives it. Raises what `guarded_set` raises.
+    """
+
+    async def read(wire: Wire) -> Any:
+        content = await _get(wire, key, fence, mode, remember)
+        return None if content is None else client.get_encoder().decode(content)
+
+    return _run(client, read)
+
+
+def guard_key(key: str | bytes) -> bytes:
+    """The key beside ``key`` that keeps the fence, in the same slot of a cluster."""
+    if not isinstance(key, str | bytes) or not key:  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
+        raise InvalidRequest(f"a key is text or bytes and not empty, not {key!r}")
+    name = key.encode() if isinstance(key, str) else key
+    opening = name.find(b"{")
+    closing = name.find(b"}", opening + 1)
+    if opening >= 0 and closing > opening + 1:
+        return name + b":guard"  # what is between the braces decides on the slot, of both keys
+    if b"}" in name:
+        raise InvalidRequest(f"{key!r} has a }} but no {{tag}}, so no other key is sure to be in its slot")
+    return b"{" + name + b"}:guard"
+
+
+async def _set(
+    wire: Wire,
+    key: str | bytes,
+    value: str | bytes | float,
+    fence: int | LeaseState,
+    ttl: float | None,
+    mode: Mode | None,
+    remember: float,
+) -> None:
+    if not isinstance(value, str | bytes | int | float) or isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
+        raise InvalidRequest(f"a value is text, bytes or a number, not {type(value).__name__}")
+    ttl_ms = 0 if ttl is None else _ms(ttl, "ttl")
+    # Tells this write from others when the driver repeats it.
+    nonce = secrets.token_hex(8)
+    await _ask(wire, GUARDED_SET, key, fence, mode, nonce, value, ttl_ms, _ms(remember, "remember"))
+
+
+async def _get(
+    wire: Wire, key: str | bytes, fence: int | LeaseState, mode: Mode | None, remember: float
+) -> bytes | None:
+    return (await _ask(wire, GUARDED_GET, key, fence, mode, _ms(remember, "remember")))[2]
+
+
+async def _ask(
+    wire: Wire, script: Script, key: str | bytes, fence: int | LeaseState, mode: Mode | None, *arguments: Any
+) -> Any:
+    guard = guard_key(key)
+    number, registers = present(fence, mode)
+    words = (2, key, guard, number, "exclusive" if registers else "shared", *arguments)
+    reply = await wire.call("EVALSHA", script.sha, *words)
+    if isinstance(reply, Exception) and str(reply).startswith("NOSCRIPT"):
+        reply = await wire.call("EVAL", script.source, *words)
+    if isinstance(reply, StoreError):
+        raise reply
+    if isinstance(reply, Exception):
+        raise faults.from_reply(str(reply), reply)
+    if not reply[0]:
+        raise StaleFence(seen=int(reply[1]), given=number)
+    return reply
+
+
+def _run(client: Any, work: Callable[[Wire], Coroutine[Any, Any, T]]) -> T | Awaitable[T]:
+    """``work`` over the client: awaited by the caller of an asynchronous one, done on return by a blocking one."""
+    # Imported here: redis-py takes half a second, and whoever has a client has waited for it already.
+    import redis  # noqa: PLC0415 - see above
+    import redis.asyncio  # noqa: PLC0415 - see above
+
+    from leasehold.valkey import borrowed  # noqa: PLC0415 - see above
+
+    existing: Any = None if hasattr(client, "execute") else client  # a pipeline answers too late
+    if isinstance(existing, redis.asyncio.Redis | redis.asyncio.RedisCluster):
+        return work(borrowed.AsyncBorrowed(client))
+    if isinstance(existing, redis.Redis | redis.RedisCluster):
+        return run(work(borrowed.BlockingBorrowed(client)))
+    kind = f"{type(client).__module__}.{type(client).__name__}"
+    raise InvalidRequest(f"a guard takes a redis.asyncio.Redis or a redis.Redis, not {kind}")
+
+
+def _ms(seconds: float, what: str) -> int:
+    return ceil(check_duration(seconds, what) * 1000)

@@ -1,0 +1,212 @@
+"""Consumers on real brokers: a message is worked on under its lock, or given back and delivered again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.operations.wires import NatsWire, RabbitWire, RedisWire, Wire
+from tests.support.waiting import eventually_async
+
+import leasehold
+from leasehold.operations import Operations, Purpose, Purposes
+from leasehold.operations.faststream import LockMiddleware, check_redelivery
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+# RabbitMQ takes its time to start on a busy machine.
+pytestmark = pytest.mark.timeout(300)
+
+WITHIN = 60.0
+PURPOSES = Purposes(
+    [
+        Purpose("deal", "deal:{deal_id}", ttl=30, wait=0.05, retry_interval=0.02),
+        Purpose("patient", "deal:{deal_id}", ttl=30, wait=30),
+    ]
+)
+
+
+@pytest.fixture(params=["redis", "rabbit", "nats"])
+def wire(request: pytest.FixtureRequest, valkey) -> Wire:
+    if request.param == "redis":
+        return RedisWire(valkey)
+    server = request.getfixturevalue(request.param)
+    return RabbitWire(server) if request.param == "rabbit" else NatsWire(server)
+
+
+@asynccontextmanager
+async def consuming(
+    wire: Wire, locks: leasehold.Client, handler: Callable[..., Any], purpose: str = "deal", **options: Any
+) -> AsyncIterator[None]:
+    """The handler at work; in the end every message must have been acknowledged."""
+    middleware = LockMiddleware(
+        Operations(locks, PURPOSES), purpose=purpose, pause=0.05, max_pause=0.2, **options
+    )
+    wire.build(middleware, handler)
+    check_redelivery(wire.broker.subscribers)
+    async with wire.broker:
+        await wire.broker.start()
+        yield
+    assert await wire.left() == 0
+
+
+def times_nacked(caplog: pytest.LogCaptureFixture) -> int:
+    return sum("is nacked" in record.message for record in caplog.records)
+
+
+async def test_a_message_whose_lock_is_busy_is_given_back_until_it_is_free(wire, locks, caplog) -> None:
+    done = []
+
+    async def handle(body: dict[str, int]) -> None:
+        assert (await locks.inspect("deal:42")).is_held
+        done.append(body["deal_id"])
+
+    caplog.set_level(logging.WARNING, "leasehold")
+    other = await locks.acquire("deal:42", ttl=300)
+    async with consuming(wire, locks, handle, key=lambda body: body["deal_id"]):
+        await wire.publish({"deal_id": 42})
+        await eventually_async(lambda: times_nacked(caplog) >= 2, within=WITHIN)
+        assert not done
+        await other.release()
+        await eventually_async(lambda: done == [42], within=WITHIN)
+        await is_free(locks, "deal:42")
+    assert done == [42]
+
+
+async def test_a_message_is_given_back_while_the_store_is_away(wire, own_server, caplog) -> None:
+    done = []
+
+    async def handle(body: dict[str, int]) -> None:
+        done.append(body["deal_id"])
+
+    caplog.set_level(logging.WARNING, "leasehold")
+    store = own_server("valkey9")
+    async with leasehold.connect(store.url, timeout=2) as locks, consuming(wire, locks, handle):
+        store.kill()
+        await wire.publish({"deal_id": 42})
+        await eventually_async(lambda: times_nacked(caplog) >= 2, within=WITHIN)
+        assert not done
+        await asyncio.to_thread(store.start)
+        await eventually_async(lambda: done == [42], within=WITHIN)
+        await is_free(locks, "deal:42")
+
+
+async def test_a_lease_lost_on_the_way_stops_the_handler_and_gives_the_message_back(
+    wire, locks, caplog
+) -> None:
+    started, done = [], []
+
+    async def handle(body: dict[str, int]) -> None:
+        started.append(body["deal_id"])
+        if len(started) == 1:
+            taken = await locks.take("deal:42")
+            await taken.release()
+            await asyncio.sleep(WITHIN)
+        done.append(body["deal_id"])
+
+    caplog.set_level(logging.WARNING, "leasehold")
+    async with consuming(wire, locks, handle):
+        await wire.publish({"deal_id": 42})
+        await eventually_async(lambda: done == [42], within=WITHIN)
+        await is_free(locks, "deal:42")
+    assert started == [42, 42]
+    assert times_nacked(caplog) >= 1
+
+
+async def test_a_duplicate_is_skipped(wire, locks) -> None:
+    done = []
+
+    async def handle(body: dict[str, Any]) -> None:
+        done.append(body["tx_hash"])
+
+    async with consuming(wire, locks, handle, once=lambda body: body["tx_hash"]):
+        for tx_hash in ("0xa", "0xb", "0xa", "0xa", "0xb", "0xc"):
+            await wire.publish({"deal_id": 42, "tx_hash": tx_hash})
+        await eventually_async(lambda: set(done) == {"0xa", "0xb", "0xc"}, within=WITHIN)
+        await eventually_async(lambda: nothing_is_left(wire), within=WITHIN)
+    assert sorted(done) == ["0xa", "0xb", "0xc"]
+
+
+async def test_messages_about_one_thing_are_worked_on_one_at_a_time(wire, locks) -> None:
+    running, most, done = 0, 0, []
+
+    async def handle(body: dict[str, Any]) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        done.append(body["number"])
+
+    async with consuming(wire, locks, handle, purpose="patient"):
+        for number in range(8):
+            await wire.publish({"deal_id": 42, "number": number})
+        await eventually_async(lambda: len(done) >= 8, within=WITHIN)
+        await is_free(locks, "deal:42")
+    assert most == 1
+    assert sorted(set(done)) == list(range(8))
+
+
+async def dying(parent: Any, url: str) -> None:
+    """A worker that is killed in the middle of its first message."""
+    import asyncio
+
+    from faststream.redis import RedisBroker, StreamSub
+
+    import leasehold
+    from leasehold.operations import Operations, Purpose, Purposes
+    from leasehold.operations.faststream import LockMiddleware
+
+    purposes = Purposes([Purpose("deal", "deal:{deal_id}", ttl=2)])
+    ops = Operations(leasehold.connect(url), purposes)
+    middleware = LockMiddleware(ops, purpose="deal", once=lambda body: body["tx_hash"])
+    broker = RedisBroker(url, middlewares=[middleware], logger=None)
+
+    async def handle(body: dict[str, Any]) -> None:
+        parent.tell(working_on=body["deal_id"])
+        await asyncio.sleep(600)
+
+    broker.subscriber(stream=StreamSub("dying", group="workers", consumer="dying"))(handle)
+    async with broker:
+        await broker.start()
+        parent.tell(ready=True)
+        await asyncio.sleep(600)
+
+
+async def test_the_message_of_a_worker_that_was_killed_is_worked_on_by_another(valkey, locks, spawn) -> None:
+    worker = spawn(dying, valkey.url)
+    assert await worker.aread(WITHIN) == {"ready": True}
+    done = []
+
+    async def handle(body: dict[str, Any]) -> None:
+        done.append((body["deal_id"], (await locks.inspect("deal:42")).fence))
+
+    wire = RedisWire(valkey)
+    wire.place = "dying"
+    valkey.call("XADD", "dying", "*", "__data__", '{"deal_id": 42, "tx_hash": "0xa"}')
+    assert await worker.aread(WITHIN) == {"working_on": 42}
+    before = (await locks.inspect("deal:42")).fence
+    worker.kill()
+    async with consuming(wire, locks, handle, once=lambda body: body["tx_hash"]):
+        await eventually_async(lambda: done, within=WITHIN)
+        await is_free(locks, "deal:42")
+    ((deal_id, after),) = done
+    assert deal_id == 42
+    assert after > before
+
+
+async def is_free(locks: leasehold.Client, name: str) -> None:
+    """Until the last handler's lock was given back; what follows that, the acknowledgement, a stop waits for."""
+
+    async def free() -> bool:
+        return not (await locks.inspect(name)).is_held
+
+    await eventually_async(free, within=WITHIN)
+
+
+async def nothing_is_left(wire: Wire) -> bool:
+    return await wire.left() == 0

@@ -1,0 +1,157 @@
+"""A real PostgreSQL server for the session, on loopback, in a directory of its own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import weakref
+from pathlib import Path
+from typing import Self
+
+import psycopg
+
+from tests.support.launching import launch
+from tests.support.servers import reserve_port
+
+_alive: weakref.WeakSet[Postgres] = weakref.WeakSet()
+
+
+class PostgresFailedError(Exception):
+    """There is no PostgreSQL, or it did not come up; the message says what to do, or ends with its log."""
+
+
+def find_binaries() -> Path:
+    """The directory of initdb and postgres; the newest, where Debian has several."""
+
+    def version(directory: Path) -> list[int]:
+        return [int(part) for part in directory.parent.name.split(".") if part.isdigit()]
+
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=version, reverse=True)
+    if initdb := shutil.which("initdb"):
+        found.append(Path(initdb).resolve().parent)
+    for directory in found:
+        if all(os.access(directory / name, os.X_OK) for name in ("initdb", "postgres")):
+            return directory
+    raise PostgresFailedError(
+        "PostgreSQL is not installed; run `make postgres` (or apt-get install postgresql)"
+    )
+
+
+class Postgres:
+    """One server with one empty database, which forgets everything in the end and never waits for a disk."""
+
+    def __init__(self) -> None:
+        self._binaries = find_binaries()
+        self.directory = Path(tempfile.mkdtemp(prefix="lh-pg-"))
+        self._port = reserve_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._as_user: list[str] = []
+        if os.geteuid() == 0:  # the server refuses to run as root
+            try:
+                user = pwd.getpwnam("postgres")
+            except KeyError:
+                raise PostgresFailedError("as root, PostgreSQL needs a system user named postgres") from None
+            os.chown(self.directory, user.pw_uid, user.pw_gid)
+            # Changing the user clears the signal that `launch` asks the kernel for, so it is asked for again.
+            self._as_user = [
+                str(shutil.which("setpriv")), "--reuid", "postgres", "--regid", "postgres", "--init-groups",
+                "--pdeathsig", "QUIT",
+            ]  # fmt: skip
+        _alive.add(self)
+
+    @property
+    def port(self) -> int:
+        return self._port.getsockname()[1]
+
+    def url(self, driver: str = "psycopg") -> str:
+        """For SQLAlchemy, with any driver: psycopg (sync and async) or asyncpg."""
+        return f"postgresql+{driver}://postgres@127.0.0.1:{self.port}/postgres"
+
+    def connect(self) -> psycopg.Connection:
+        """A connection that commits each statement, for looking inside."""
+        return psycopg.connect(
+            f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres connect_timeout=5",
+            autocommit=True,
+        )
+
+    def start(self, within: float = 60.0) -> Self:
+        """Make the database and wait until the server answers."""
+        made = subprocess.run(
+            [*self._as_user, self._binaries / "initdb", "-D", self.directory / "data", "-U", "postgres",
+             "-A", "trust", "-E", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"],
+            capture_output=True, text=True, timeout=within, check=False, cwd="/",
+        )  # fmt: skip
+        if made.returncode != 0:
+            raise PostgresFailedError(f"initdb failed\n{made.stdout}{made.stderr}")
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": self.directory,
+            "fsync": "off",
+            "synchronous_commit": "off",
+            "full_page_writes": "off",
+            "shared_buffers": "16MB",
+        }
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        with (self.directory / "log").open("wb") as log:
+            self._process = launch(
+                [
+                    *self._as_user,
+                    str(self._binaries / "postgres"),
+                    "-D",
+                    str(self.directory / "data"),
+                    *options,
+                ],
+                stdout=log,
+                stderr=log,
+                cwd="/",
+            )
+        self._wait_ready(within)
+        return self
+
+    def _wait_ready(self, within: float) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + within
+        while True:
+            try:
+                self.connect().close()
+            except psycopg.OperationalError as error:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    log = (self.directory / "log").read_text(errors="replace")
+                    raise PostgresFailedError(
+                        f"PostgreSQL did not come up: {error}\n{log[-3000:]}"
+                    ) from error
+                time.sleep(0.02)
+            else:
+                return
+
+    def close(self) -> None:
+        """End it at once and remove everything."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGQUIT)
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait(10)
+        self._port.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        _alive.discard(self)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@atexit.register
+def _end_all() -> None:
+    for server in list(_alive):
+        server.close()
