@@ -1,0 +1,86 @@
+"""A worker: does what the messages say, delivers notifications, and checks the books now and then.
+
+One thing at a time; to do more, run more of them. A message is acknowledged when its work is done and not
+before. Whatever goes wrong with a lock, or with the database, is a reason to try again later: it stays
+unacknowledged and is delivered again, to this worker or another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from examples.escrow.deals import NotYetError
+from examples.escrow.deposits import receive
+from examples.escrow.notifications import deliver
+from examples.escrow.payouts import pay_out
+from examples.escrow.reconciliation import reconcile
+from examples.escrow.refunds import refund
+from redis.exceptions import RedisError
+from sqlalchemy.exc import DBAPIError
+
+from leasehold import InvalidRequest, LeaseholdError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from examples.escrow.messages import Message, Queue
+    from examples.escrow.service import Escrow
+
+HANDLERS: dict[str, Callable[..., Awaitable[str]]] = {"deposit": receive, "payout": pay_out, "refund": refund}
+
+# NotYetError: the deal has to get further. DBAPIError: "database is locked", a deadlock, a lost connection.
+TRY_AGAIN = (LeaseholdError, NotYetError, DBAPIError)
+
+
+class Worker:
+    def __init__(
+        self, escrow: Escrow, queue: Queue, name: str, tell: Callable[..., None] = lambda **_: None
+    ) -> None:
+        self._escrow = escrow
+        self._queue = queue
+        self._name = name
+        self._tell = tell
+        self._due_at: dict[str, float] = {}
+
+    async def run(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            try:
+                for message in await self._queue.receive(self._name):
+                    await self._handle(message)
+                await self._now_and_then(0.5, "notifications", deliver)
+                await self._now_and_then(2.0, "reconciliation", reconcile)
+            except RedisError as error:
+                self._tell(event="trouble", what="queue", why=repr(error))
+                await asyncio.sleep(0.2)
+
+    async def _handle(self, message: Message) -> None:
+        try:
+            outcome = await HANDLERS[message.kind](self._escrow, **message.fields)
+        except InvalidRequest:
+            raise
+        except TRY_AGAIN as error:
+            self._tell(event="put off", what=message.kind, why=_name_of(error))
+            return
+        await self._queue.acknowledge(message)
+        self._tell(event="done", what=message.kind, outcome=outcome)
+
+    async def _now_and_then(
+        self, interval: float, what: str, work: Callable[[Escrow], Awaitable[Any]]
+    ) -> None:
+        if time.monotonic() < self._due_at.get(what, 0.0):
+            return
+        try:
+            found = await work(self._escrow)
+        except InvalidRequest:
+            raise
+        except TRY_AGAIN as error:
+            self._tell(event="put off", what=what, why=_name_of(error))
+        else:
+            self._tell(event="checked", what=what, found=found)
+        self._due_at[what] = time.monotonic() + interval
+
+
+def _name_of(error: BaseException) -> str:
+    return type(getattr(error, "orig", None) or error).__name__

@@ -1,0 +1,201 @@
+"""The example that proves it: an escrow service whose books balance whatever happens to its workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from examples.escrow.api import create_app
+from examples.escrow.database import create_tables, open_accounts, open_engine
+from examples.escrow.messages import open_queue
+from examples.escrow.service import open_escrow
+from examples.escrow.settings import Settings
+from examples.escrow.worker import HANDLERS, Worker
+from tests.support.launching import launch
+from tests.support.processes import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.conftest import Count
+    from tests.support.servers import Server
+
+LONGEST = 420.0
+"""The bounds of all phases of the longest run together; it takes a third of that."""
+
+
+def run_load(*options: str) -> tuple[int, dict[str, Any]]:
+    """The exit code and the report of a load test."""
+    process = launch(
+        [sys.executable, "-m", "examples.escrow", "--json", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=str(ROOT),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+    )
+    try:
+        out, err = process.communicate(timeout=LONGEST)
+    finally:
+        process.kill()
+        process.wait()
+    assert out, f"the load test ended with {process.returncode}\n{err.decode(errors='replace')}"
+    return process.returncode, json.loads(out)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_options(request: pytest.FixtureRequest, full: bool) -> list[str]:
+    if request.param == "sqlite":
+        return []
+    if not full:
+        pytest.skip("the load on PostgreSQL runs with --full")
+    return ["--database-url", request.getfixturevalue("postgres").url("asyncpg")]
+
+
+@pytest.mark.timeout(LONGEST + 30)
+def test_the_books_balance_although_workers_are_paused_and_killed(
+    valkey: Server, database_options: list[str], count: Count
+) -> None:
+    seconds, workers = count(full=60, quick=10), count(full=8, quick=4)
+    code, report = run_load(
+        "--guards=on", f"--seconds={seconds}", f"--workers={workers}", "--seed=6",
+        "--store-url", valkey.url, *database_options,
+    )  # fmt: skip
+    assert report["discrepancies"] == []
+    assert report["stale_writes_refused"] > 0
+    assert report["workers_killed"] > 0
+    assert report["workers_paused"] > 0
+    assert report["messages_done"] >= report["messages_sent"] > report["deals"] > 0
+    assert code == 0
+
+
+@pytest.mark.timeout(LONGEST + 30)
+def test_the_same_treatment_ruins_the_books_if_nobody_checks_fences(
+    valkey: Server, database_options: list[str], full: bool
+) -> None:
+    if not full:
+        pytest.skip("the control runs with --full")
+    options = ["--guards=off", "--seconds=20", "--seed=6", "--store-url", valkey.url]
+    code, report = run_load(*options, *database_options)
+    assert report["discrepancies"]
+    assert report["stale_writes_refused"] == 0
+    assert code == 1
+
+
+class Service:
+    """The service in this process: requests, and a worker that does what is queued when asked to."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Service]:
+        settings = self._settings
+        async with open_engine(settings.database_url) as engine:
+            await create_tables(engine)
+            await open_accounts(engine, [("platform", 0), ("Ada", 1000), ("Bob", 0)])
+        assert settings.store_url is not None
+        async with (
+            open_escrow(settings) as self.escrow,
+            open_queue(settings.store_url, settings.namespace) as self.queue,
+        ):
+            transport = httpx.ASGITransport(app=create_app(self.escrow, self.queue))
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as self.http:
+                yield self
+
+    async def post(self, path: str, *, expect: int, **body: Any) -> Any:
+        answer = await self.http.post(path, json=body or None)
+        assert answer.status_code == expect, answer.text
+        return answer.json()
+
+    async def get(self, path: str) -> Any:
+        return (await self.http.get(path)).raise_for_status().json()
+
+    async def work(self) -> list[str]:
+        """Do all that is queued; what came of it."""
+        outcomes: list[str] = []
+        while messages := await self.queue.receive("test", wait=0.05):
+            for message in messages:
+                outcomes.append(await HANDLERS[message.kind](self.escrow, **message.fields))
+                await self.queue.acknowledge(message)
+        return outcomes
+
+
+@pytest.fixture
+async def service(valkey: Server, tmp_path: Path) -> AsyncIterator[Service]:
+    environ = {
+        "ESCROW_DATABASE_URL": f"sqlite+aiosqlite:///{tmp_path}/escrow.db",
+        "ESCROW_STORE_URL": valkey.url,
+        "LEASEHOLD_PURPOSE_DEAL_WAIT": "50ms",
+        "LEASEHOLD_PURPOSE_DEAL_RETRY_INTERVAL": "20ms",
+    }
+    async with Service(Settings.from_environ(environ)).running() as running:
+        yield running
+
+
+async def test_a_deal_is_funded_and_paid_once_however_often_that_is_said(service: Service) -> None:
+    deal = (await service.post("/deals", expect=201, buyer_id=2, seller_id=3, price=500))["id"]
+    for _ in range(2):
+        await service.post(f"/deals/{deal}/deposits", expect=202, tx_hash="0x1", amount=200)
+        await service.post(f"/deals/{deal}/deposits", expect=202, tx_hash="0x2", amount=300)
+    assert await service.work() == ["accepted"] * 4
+    assert await service.get(f"/deals/{deal}") == {"id": deal, "state": "funded", "price": 500, "held": 500}
+    for _ in range(3):
+        await service.post(f"/deals/{deal}/payout", expect=202)
+    await service.post(f"/deals/{deal}/refund", expect=202)
+    assert await service.work() == ["paid", "paid", "paid", "paid"]
+    assert {each["owner"]: each["balance"] for each in await service.get("/accounts")} == {
+        "platform": 10,
+        "Ada": 500,
+        "Bob": 490,
+    }
+    assert (await service.get("/books"))["discrepancies"] == []
+
+
+async def test_work_that_was_done_but_not_remembered_is_not_done_again(
+    service: Service, valkey: Server
+) -> None:
+    deal = (await service.post("/deals", expect=201, buyer_id=2, seller_id=3, price=500))["id"]
+    await service.post(f"/deals/{deal}/deposits", expect=202, tx_hash="0x1", amount=500)
+    await service.post(f"/deals/{deal}/payout", expect=202)
+    assert await service.work() == ["accepted", "paid"]
+    with valkey.admin() as store:  # as if the worker had died between the commit and the word that it is done
+        assert store.delete("idempotency:{deposit:0x1}", f"idempotency:{{payout:{deal}}}") == 2
+    await service.post(f"/deals/{deal}/deposits", expect=202, tx_hash="0x1", amount=500)
+    await service.post(f"/deals/{deal}/payout", expect=202)
+    assert await service.work() == ["accepted", "paid"]
+    assert (await service.get("/books"))["discrepancies"] == []
+
+
+async def test_a_deal_that_is_being_worked_on_is_not_cancelled(service: Service) -> None:
+    deal = (await service.post("/deals", expect=201, buyer_id=2, seller_id=3, price=500))["id"]
+    async with service.escrow.ops.purpose("deal", deal_id=deal):
+        assert (await service.post(f"/deals/{deal}/cancel", expect=409))["code"] == "acquire_timeout"
+    assert await service.post(f"/deals/{deal}/cancel", expect=200) == {"state": "cancelled"}
+    await service.post(f"/deals/{deal}/deposits", expect=202, tx_hash="0x1", amount=500)
+    await service.post("/deals/999/payout", expect=404)
+    assert await service.work() == ["rejected"]
+
+
+async def test_a_worker_delivers_each_notification_once_and_reconciles(service: Service) -> None:
+    deal = (await service.post("/deals", expect=201, buyer_id=2, seller_id=3, price=500))["id"]
+    await service.post(f"/deals/{deal}/deposits", expect=202, tx_hash="0x1", amount=500)
+    stop, told = asyncio.Event(), []
+
+    def tell(**event: Any) -> None:
+        told.append(event)
+        if event["event"] == "checked" and event["what"] == "reconciliation" and event["found"] is not None:
+            stop.set()
+
+    await asyncio.wait_for(Worker(service.escrow, service.queue, "test", tell).run(stop), 20)
+    books = await service.get("/books")
+    assert books["checks"] >= 1
+    assert books["discrepancies"] == []
+    assert {"event": "done", "what": "deposit", "outcome": "accepted"} in told
