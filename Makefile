@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 # Most tests wait for a server, a deadline or a process, so three of them share two cores well.
 PARALLEL ?= -n 3 --dist worksteal
+# These start message brokers and a database; a file stays with one process, so that each is started once or twice.
+BY_FILE  ?= -n 2 --dist loadfile
 
 SEEDS ?= 2000
 
@@ -24,11 +26,13 @@ $(STAMP): requirements.lock pyproject.toml Makefile
 serve: $(STAMP) ## Run the embedded store in the foreground and say how to use it.
 	$(BIN)/leasehold serve
 
-test: $(STAMP) brokers check ## Set up, check and test everything, with reduced counts.
-	$(BIN)/python -m pytest $(PARALLEL)
+test: $(STAMP) brokers postgres check ## Set up, check and test everything, with reduced counts.
+	$(BIN)/python -m pytest $(PARALLEL) --ignore tests/operations
+	$(BIN)/python -m pytest $(BY_FILE) tests/operations
 
-test-all: $(STAMP) brokers check ## The same with the full counts (long).
-	$(BIN)/python -m pytest $(PARALLEL) --full
+test-all: $(STAMP) brokers postgres check ## The same with the full counts (long).
+	$(BIN)/python -m pytest $(PARALLEL) --ignore tests/operations --full
+	$(BIN)/python -m pytest $(BY_FILE) tests/operations --full
 
 check: $(STAMP) types ## Lint, format, types and layers.
 	$(BIN)/ruff check .

@@ -62,7 +62,9 @@ async def test_work_that_failed_is_run_again_by_the_next_caller(locks, rival):
     assert work.runs == 1
 
 
-@pytest.mark.parametrize("result", [object(), {1: {2, 3}}, float("nan"), b"bytes"], ids=repr)
+@pytest.mark.parametrize(
+    "result", [object(), {1: {2, 3}}, float("nan"), b"bytes"], ids=["object", "set", "nan", "bytes"]
+)
 async def test_a_result_that_is_not_json_is_a_clear_error_and_nothing_is_kept(locks, result):
     with pytest.raises(InvalidRequest, match=r"'payout:42' cannot be kept.*not JSON"):
         await once(locks, "payout:42", Work(result))

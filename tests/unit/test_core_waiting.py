@@ -225,7 +225,7 @@ def test_one_look_serves_all_who_wait_in_a_client(world, store, engine):
 
 
 def test_the_end_of_the_hold_is_looked_at_when_it_comes(world, store, engine):
-    engine.room._interval = 60
+    engine.room._interval = engine.room._at_most = 60
     store.answer("acquire", queued(remaining=1.5))
     store.answer("look", [Look(STORE_TIME + 1.5, 2.0, [(7, 2.0, None)])])
     task = world.start(engine.acquire("a", **asking(renew=True)))
@@ -233,6 +233,19 @@ def test_the_end_of_the_hold_is_looked_at_when_it_comes(world, store, engine):
     assert store.asked("look") == []
     world.advance(0.02)
     assert task.result.fence == 7
+
+
+@pytest.mark.parametrize(("interval", "looks"), [(0.01, (99, 126)), (0.2, (4, 7)), (60, (0, 1))])
+def test_a_waiter_is_looked_after_as_often_as_it_wants_but_never_taken_for_dead(
+    world, store, engine, interval, looks
+):
+    store.answer("acquire", queued())
+    store.usual["look"] = still_waiting(world, world.now())
+    world.start(engine.acquire("a", **asking(wait=None), retry_interval=interval))
+    world.advance(1)
+    assert looks[0] <= len(store.asked("look")) <= looks[1]
+    world.advance(9)
+    assert len(store.asked("look")) >= 6  # the store believes in a client for three seconds
 
 
 def test_a_free_lock_is_not_looked_at_in_a_frenzy(world, store, engine):

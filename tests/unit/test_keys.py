@@ -13,6 +13,7 @@ from redis.crc import key_slot
 from leasehold.errors import InvalidRequest
 from leasehold.valkey import scripts
 from leasehold.valkey.keys import check_namespace, escape, key_of, name_of, unescape
+from leasehold.valkey.results import ValkeyResults
 from leasehold.valkey.store import ValkeyStore
 from leasehold.valkey.verb import ScriptVerb, Verb
 
@@ -71,6 +72,10 @@ STORE = ValkeyStore(None, namespace="lock", live=3)
 # All but the one that takes as many locks as there are; its command is put together when it is needed.
 OF_ONE_LOCK = [script for script in scripts.ALL if "…" not in script.keys]
 VERBS = [verb for verb in vars(STORE).values() if isinstance(verb, Verb)]
+RESULTS = ValkeyResults(None, namespace="lock", live=3)
+OF_RESULTS = [
+    verb for owner in (RESULTS, RESULTS.leases) for verb in vars(owner).values() if isinstance(verb, Verb)
+]
 
 
 def keys_of(name):
@@ -81,12 +86,24 @@ def keys_of(name):
 
 
 def test_the_store_has_verbs_for_every_script():
-    known = {verb.words("a", ())[1] for verb in VERBS if isinstance(verb, ScriptVerb)}
+    known = {verb.words("a", ())[1] for verb in VERBS + OF_RESULTS if isinstance(verb, ScriptVerb)}
     assert known == {script.sha for script in OF_ONE_LOCK}
     assert keys_of("a") == {
         b"lock:{a}",
         *(b"lock:{a}:" + key for key in (b"fence", b"queue", b"readers", b"people", b"taken", b"released")),
     }
+
+
+def test_a_result_and_the_lease_of_its_run_stand_side_by_side():
+    keys = {
+        word
+        for verb in OF_RESULTS
+        for word in verb.words("payout:42", ())
+        if b"idempotency" in str(word).encode()
+    }
+    assert b"idempotency:{payout:42}" in keys
+    assert b"idempotency:{payout:42}:lock" in keys
+    assert len({key_slot(key) for key in keys}) == 1
 
 
 @given(names)

@@ -5,8 +5,8 @@
 local lock, fence, queue, readers, people, result = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local token, value, ttl_ms = ARGV[1], ARGV[2], ARGV[3]
 
--- Uses: clock, fence, record, waiting, reading, granting, holding, leaving
-if not left_of(token) then return redis.call('GET', result) == value and 1 or 0 end
+-- Uses: clock, fence, record, people, reading, granting, holding, leaving
+if not left_of(token, read_record()) then return redis.call('GET', result) == value and 1 or 0 end
 redis.call('SET', result, value, 'PX', ttl_ms)
 leave(token)
 return 1
