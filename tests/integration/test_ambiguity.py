@@ -514,6 +514,7 @@ async def test_a_blocking_acquire_that_is_interrupted_leaves_nothing_behind(
 
         with blocking.connect(url, timeout=5) as locks:
             parent.tell(ready=True)
+            parent.hear()
             try:
                 locks.acquire("deal", ttl=60, wait=0)
             except KeyboardInterrupt:
@@ -524,6 +525,7 @@ async def test_a_blocking_acquire_that_is_interrupted_leaves_nothing_behind(
     child = spawn(work, through.url)
     assert await child.aread() == {"ready": True}
     through.stall("replies")
+    child.tell()
     await eventually_async(lambda: is_held(valkey) or None)
     os.kill(child.pid, signal.SIGINT)
     assert await child.aread() == {"interrupted": True}

@@ -94,7 +94,7 @@ class Child:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def read(self, timeout: float = 10.0) -> Any:
+    def read(self, timeout: float = 30.0) -> Any:
         """The child's next line. Fails if it ended without one (with its stderr), or is silent too long."""
         assert self._process.stdout
         deadline = time.monotonic() + timeout
@@ -112,7 +112,7 @@ class Child:
         except ValueError:
             raise AssertionError(f"the child said something that is not JSON: {line!r}") from None
 
-    async def aread(self, timeout: float = 10.0) -> Any:
+    async def aread(self, timeout: float = 30.0) -> Any:
         """`read` for async tests."""
         return await asyncio.to_thread(self.read, timeout)
 

@@ -6,6 +6,7 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from leasehold.core import bounds
 from leasehold.core.acquiring import timed_out
 from leasehold.core.lease import LeaseState
 from leasehold.errors import LeaseholdError, LeaseLost, LockBusy
@@ -130,6 +131,7 @@ async def acquire_all(
     One atomic attempt; if anything is busy, one after another in the byte order of the names, so that two
     who want the same locks never wait for each other. What is already held is renewed meanwhile.
     """
+    bounds.check_max_hold(max_hold)
     started_at = engine.clock.now()
     if mode == "exclusive":
         leases = await engine.attempt_all(names, ttl, holder, renew, max_hold, floor)
@@ -140,12 +142,15 @@ async def acquire_all(
         for name in sorted(names, key=str.encode):
             left = None if wait is None else max(0.0, started_at + wait - engine.clock.now())
             try:
-                held[name] = await engine.acquire(name, ttl, left, mode, holder, True, max_hold, floor)
+                held[name] = await engine.acquire(name, ttl, left, mode, holder, True, None, floor)
             except LockBusy as busy:
                 raise (timed_out(busy, wait) if wait else busy) from None
+        # The hold begins now, when all are there.
         for lease in held.values():
-            if not renew:
-                lease.renews = False
+            lease.renews = renew
+            if max_hold is not None:
+                lease.hold_until = engine.clock.now() + max_hold
+            if not renew or max_hold is not None:
                 await engine.renew(lease)
             reason = lease.loss()
             if reason is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leasehold.errors import StoreUnavailable
 from leasehold.valkey import codec, faults, handshake
@@ -34,6 +34,7 @@ class BlockingLink:
         timeout: float,
         clock: Callable[[], float],
         put_back: Callable[[BlockingLink], None],
+        track: Callable[[socket.socket], None],
     ) -> None:
         self.name = str(endpoint)
         self._timeout = timeout
@@ -47,7 +48,7 @@ class BlockingLink:
         self.is_broken = False
         self.batch: object = None
         try:
-            self._socket = _connect(endpoint, timeout)
+            self._socket = _connect(endpoint, timeout, track)
         except (OSError, UnicodeError) as error:  # a host name that cannot be encoded
             raise faults.no_connection(endpoint, error) from error
         self._socket.settimeout(timeout)
@@ -163,21 +164,46 @@ class BlockingLink:
         return reply
 
 
-def _connect(endpoint: Endpoint, timeout: float) -> socket.socket:
+def _connect(endpoint: Endpoint, timeout: float, track: Callable[[socket.socket], None]) -> socket.socket:
+    """A connected socket. ``track`` hears of every one before it is used: a fork may come at any moment."""
     if endpoint.path:
-        plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            plain.settimeout(timeout)
-            plain.connect(endpoint.path)
-        except BaseException:
-            plain.close()
-            raise
-        return plain
-    plain = socket.create_connection((endpoint.host, endpoint.port), timeout=timeout)
+        return _connect_one(socket.AF_UNIX, endpoint.path, timeout, track)
+    plain = _connect_any(endpoint, timeout, track)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return endpoint.tls.wrap_socket(plain, server_hostname=endpoint.host) if endpoint.tls else plain
+        if endpoint.tls is None:
+            return plain
+        secured = endpoint.tls.wrap_socket(
+            plain, server_hostname=endpoint.host, do_handshake_on_connect=False
+        )
+        track(secured)
+        secured.do_handshake()
     except BaseException:
         plain.close()
         raise
+    return secured
+
+
+def _connect_any(endpoint: Endpoint, timeout: float, track: Callable[[socket.socket], None]) -> socket.socket:
+    failure = OSError(f"{endpoint.host} has no address")
+    for family, _, _, _, address in socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM):
+        try:
+            return _connect_one(family, address, timeout, track)
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def _connect_one(
+    family: int, address: Any, timeout: float, track: Callable[[socket.socket], None]
+) -> socket.socket:
+    plain = socket.socket(family, socket.SOCK_STREAM)
+    track(plain)
+    try:
+        plain.settimeout(timeout)
+        plain.connect(address)
+    except BaseException:
+        plain.close()
+        raise
+    return plain

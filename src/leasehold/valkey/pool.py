@@ -12,6 +12,7 @@ from leasehold.valkey.blocking_link import BlockingLink
 from leasehold.valkey.ear import Ear
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
     from leasehold.valkey.handshake import ServerFacts
@@ -42,7 +43,7 @@ class Pool:
     def _start_afresh(self) -> None:
         limit = self._options.max_connections
         self._idle: list[BlockingLink] = []
-        self._all: weakref.WeakSet[BlockingLink] = weakref.WeakSet()
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._places = None if limit is None else threading.BoundedSemaphore(limit)
         self._is_closed = False
         self._current = object()
@@ -100,16 +101,21 @@ class Pool:
 
     def after_fork(self) -> None:
         """In a child process: close our copies of the parent's sockets, without a word on them."""
-        # Whoever was talking is not here, and the server must notice when the parent has gone.
-        for link in list(self._all):
-            link.close()
+        # Also those on which others were talking: the server must notice when the parent has gone.
+        for copy in list(self._sockets):
+            copy.close()
         self._start_afresh()
 
     def _connect(self) -> BlockingLink:
         options, batch = self._options, self._current
         server = options.locate()
-        link = BlockingLink(server, timeout=options.timeout, clock=self._clock, put_back=self.put_back)
-        self._all.add(link)
+        link = BlockingLink(
+            server,
+            timeout=options.timeout,
+            clock=self._clock,
+            put_back=self.put_back,
+            track=self._sockets.add,
+        )
         try:
             facts = link.greet(server, options.client_name, allow_eviction=options.allow_eviction)
         except BaseException:
