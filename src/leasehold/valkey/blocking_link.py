@@ -172,15 +172,22 @@ def _connect(endpoint: Endpoint, timeout: float, track: Callable[[socket.socket]
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if endpoint.tls is None:
-            return plain
-        secured = endpoint.tls.wrap_socket(
-            plain, server_hostname=endpoint.host, do_handshake_on_connect=False
-        )
-        track(secured)
-        secured.do_handshake()
+        return plain if endpoint.tls is None else _secure(plain, endpoint, track)
     except BaseException:
         plain.close()
+        raise
+
+
+def _secure(
+    plain: socket.socket, endpoint: Endpoint, track: Callable[[socket.socket], None]
+) -> socket.socket:
+    assert endpoint.tls is not None
+    secured = endpoint.tls.wrap_socket(plain, server_hostname=endpoint.host, do_handshake_on_connect=False)
+    track(secured)
+    try:
+        secured.do_handshake()
+    except BaseException:
+        secured.close()
         raise
     return secured
 
