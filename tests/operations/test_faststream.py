@@ -344,7 +344,6 @@ class TestOnce:
         ({"pause": 0}, "pause must be"),
         ({"pause": 2, "max_pause": 1}, "max_pause"),
     ],
-    ids=repr,
 )
 def test_what_does_not_fit_is_told_when_it_is_declared(options, told) -> None:
     ops = Operations(leasehold.connect("redis://127.0.0.1:1"), PURPOSES)

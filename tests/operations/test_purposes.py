@@ -85,7 +85,6 @@ def test_a_value_becomes_part_of_the_name(value, written) -> None:
         "x" * 600,
         "\ud800",
     ],
-    ids=repr,
 )
 def test_a_value_that_says_nothing_or_has_several_spellings_is_refused(value) -> None:
     with pytest.raises(InvalidRequest, match="purpose 'x'"):
@@ -141,7 +140,6 @@ def test_missing_and_surplus_parameters_are_named(parameters, told) -> None:
         7,
         ["deal"],
     ],
-    ids=repr,
 )
 def test_a_malformed_pattern_is_refused(pattern) -> None:
     with pytest.raises(InvalidRequest, match=r"pattern|name"):
@@ -172,7 +170,6 @@ def test_a_malformed_pattern_is_refused(pattern) -> None:
         ("max_hold", 0),
         ("max_hold", True),
     ],
-    ids=repr,
 )
 def test_a_setting_out_of_bounds_is_refused(setting, value) -> None:
     with pytest.raises(InvalidRequest, match=setting):
