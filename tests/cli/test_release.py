@@ -135,7 +135,7 @@ def test_readers_who_join_meanwhile_go_with_the_others(locks: Client) -> None:
         locks.acquire("demo", ttl=600, mode="shared", holder="late")
 
     locks.acquire("demo", ttl=600, mode="shared")
-    released = release_by_force(Meanwhile(locks, join, join), "demo")  # type: ignore[arg-type]
+    released = release_by_force(Meanwhile(locks, join, join), "demo")
     assert len(released.before.holds) == 3
     assert not locks.inspect("demo").is_held
 
@@ -149,13 +149,13 @@ def test_somebody_who_gets_it_meanwhile_keeps_it(locks: Client, mode: Literal["e
         locks.acquire("demo", ttl=600, mode=mode, holder="next")
 
     with pytest.raises(FailureError, match="changed hands just now: next holds it; nothing was done"):
-        release_by_force(Meanwhile(locks, change_hands), "demo")  # type: ignore[arg-type]
+        release_by_force(Meanwhile(locks, change_hands), "demo")
     assert locks.inspect("demo").holder == "next"
 
 
 def test_what_is_given_back_meanwhile_is_free(locks: Client) -> None:
     lease = locks.acquire("demo", ttl=600)
-    released = release_by_force(Meanwhile(locks, lease.release), "demo")  # type: ignore[arg-type]
+    released = release_by_force(Meanwhile(locks, lease.release), "demo")
     assert released.as_text() == "demo is free; nothing to release"
 
 

@@ -73,7 +73,7 @@ async def kafka(
     broker.include_router(router)
     partition = Partition()
     async with TestKafkaBroker(broker):
-        subscriber.parser._setup(partition)  # type: ignore[attr-defined]
+        subscriber.parser._setup(partition)
         yield broker, partition
 
 

@@ -146,7 +146,7 @@ async def test_only_exclusive_leases_can_be_shown(valkey: Server) -> None:
         with pytest.raises(InvalidRequest, match="exclusive"):
             FenceAuth(reader)
     with pytest.raises(InvalidRequest, match="takes a lease, not int"):
-        FenceAuth(7)  # pyright: ignore[reportArgumentType]
+        FenceAuth(7)
 
 
 async def test_other_answers_are_left_to_the_caller(app: FastAPI, valkey: Server) -> None:
@@ -235,6 +235,6 @@ async def test_the_header_is_in_the_openapi_document(app: FastAPI) -> None:
 
 
 def test_the_answer_to_a_stale_fence_can_be_made_by_hand() -> None:
-    answer = stale_fence_problem(None, StaleFence(seen=9, given=8))  # pyright: ignore[reportArgumentType]
+    answer = stale_fence_problem(None, StaleFence(seen=9, given=8))
     assert answer.status_code == 409
     assert b'"seen":"9"' in answer.body

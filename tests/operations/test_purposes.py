@@ -178,7 +178,7 @@ def test_a_setting_out_of_bounds_is_refused(setting, value) -> None:
 
 def test_all_that_is_wrong_with_a_purpose_is_told_at_once() -> None:
     with pytest.raises(InvalidRequest) as caught:
-        Purpose("payout", "payout:{", ttl=0, wait=-1, renew=None, max_hold=-1)  # type: ignore[arg-type]
+        Purpose("payout", "payout:{", ttl=0, wait=-1, renew=None, max_hold=-1)
     for word in ("pattern", "ttl", "wait", "renew", "max_hold"):
         assert word in str(caught.value)
 
@@ -197,4 +197,4 @@ def test_a_purpose_is_a_value() -> None:
     assert Purpose("a", "a:{x}", ttl=30) == Purpose("a", "a:{x}")
     assert len({Purpose("a", "a:{x}"), Purpose("a", "a:{x}")}) == 1
     with pytest.raises(AttributeError):
-        STANDARD["deal"].ttl = 5  # type: ignore[misc]
+        STANDARD["deal"].ttl = 5

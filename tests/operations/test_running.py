@@ -91,7 +91,7 @@ class TestPurpose:
         with pytest.raises(InvalidRequest, match="for asyncio"):
             threads.Operations(locks)
         with pytest.raises(InvalidRequest, match="Purposes"):
-            Operations(locks, {"deal": STANDARD["deal"]})  # type: ignore[arg-type]
+            Operations(locks, {"deal": STANDARD["deal"]})
 
 
 class TestGuarded:
