@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, TypeVar
+import threading
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import httpx
 import pytest
+import redis.asyncio
+import uvicorn
+from fastapi import FastAPI
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+from sqlalchemy.orm import DeclarativeBase
 from tests.support.brokers import Broker, BrokerMissingError, Nats, Rabbit
+from tests.support.servers import reserve_port
+from tests.support.waiting import eventually
 
 import leasehold
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
 
+    from tests.operations.pages import Example
     from tests.support.servers import Server
 
 B = TypeVar("B", bound=Broker)
@@ -23,6 +36,65 @@ async def locks(valkey: Server) -> AsyncIterator[leasehold.Client]:
     """A client of the session's Valkey, emptied."""
     async with leasehold.connect(valkey.url) as client:
         yield client
+
+
+@pytest.fixture
+def listening() -> Iterator[Callable[[FastAPI], str]]:
+    """`listening(app)`: the URL of an application behind a real socket."""
+    with ExitStack() as started:
+        yield lambda app: started.enter_context(served(app))
+
+
+@contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    with reserve_port() as reservation:
+        port = reservation.getsockname()[1]
+        server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", lifespan="off", ws="none"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            eventually(lambda: server.started, within=30)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            thread.join(30)
+
+
+@pytest.fixture
+def example(request: pytest.FixtureRequest) -> Iterator[Example]:
+    """The example that the test says it runs, see `Page.runs`."""
+    example = replace(request.param, has_run=False)
+    yield example
+    assert example.has_run, f"{example.where} was not run"
+
+
+@pytest.fixture
+async def names(valkey: Server, locks: leasehold.Client, tmp_path: Path) -> AsyncIterator[dict[str, Any]]:
+    """What examples leave to the reader: clients, an application, and a database with one deal of 100."""
+
+    class Base(DeclarativeBase):
+        pass
+
+    app = FastAPI()
+    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/deals.db")
+    async with engine.begin() as connection:
+        columns = "id INTEGER PRIMARY KEY, amount INTEGER NOT NULL, fence BIGINT DEFAULT 0 NOT NULL"
+        await connection.execute(text(f"CREATE TABLE deals ({columns})"))
+        await connection.execute(text("INSERT INTO deals (id, amount) VALUES (42, 100)"))
+    async with (
+        redis.asyncio.Redis.from_url(valkey.url) as client,
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://deals") as web,
+    ):
+        yield {
+            "url": valkey.url,
+            "locks": locks,
+            "client": client,
+            "Base": Base,
+            "sessions": async_sessionmaker(engine),
+            "app": app,
+            "web": web,
+        }
+    await engine.dispose()
 
 
 @pytest.fixture(scope="session")

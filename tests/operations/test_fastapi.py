@@ -15,8 +15,8 @@ from fastapi.responses import StreamingResponse
 from tests.support.waiting import eventually_async
 
 import leasehold
-from leasehold import InvalidRequest, Lease, errors
-from leasehold.operations import Operations, Purpose, Purposes, problems
+from leasehold import InvalidRequest, Lease, errors, problems
+from leasehold.operations import Operations, Purpose, Purposes
 from leasehold.operations.fastapi import held, install_problems
 
 PURPOSES = Purposes(

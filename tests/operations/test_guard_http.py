@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import create_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
-from tests.support.servers import reserve_port
-from tests.support.waiting import eventually
 
 import leasehold
 from leasehold import InvalidRequest, LeaseLost, StaleFence, blocking
@@ -26,7 +22,7 @@ from leasehold.operations.guards.http import (
 from leasehold.operations.guards.sql import Fenced, guarded_update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.support.servers import Server
@@ -84,17 +80,9 @@ def app(tmp_path: Path) -> Iterator[FastAPI]:
 
 
 @pytest.fixture
-def url(app: FastAPI) -> Iterator[str]:
+def url(app: FastAPI, listening: Callable[[FastAPI], str]) -> str:
     """The application behind a real socket."""
-    with reserve_port() as reservation:
-        port = reservation.getsockname()[1]
-        server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", lifespan="off", ws="none"))
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        eventually(lambda: server.started, within=30)
-        yield f"http://127.0.0.1:{port}"
-        server.should_exit = True
-        thread.join(30)
+    return listening(app)
 
 
 def inside(app: FastAPI) -> httpx.AsyncClient:

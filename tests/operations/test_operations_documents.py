@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
+import redis
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Mapped, mapped_column, sessionmaker
+from tests.operations.pages import Page
 from tests.support.waiting import eventually_async
 
 from leasehold.operations import STANDARD, Purpose, Purposes
+from leasehold.operations.guards.http import ReceivedFence, add_fence_problems
+from leasehold.operations.guards.sql import Fenced, guarded_update
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
+    from fastapi import FastAPI
+    from tests.operations.pages import Example
+    from tests.support.servers import Server
 
-def shown(section: str, language: str = "python") -> str:
-    """The example of a section."""
-    text = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    code = re.search(rf"```{language}\n(.*?)```", text, re.DOTALL)
-    assert code is not None, section
-    return code[1]
-
-
-def run(section: str, url: str) -> dict[str, Any]:
-    """What the example of a section has defined; it finds `url` there."""
-    names: dict[str, Any] = {"url": url}
-    exec(compile(shown(section), section, "exec", dont_inherit=True), names)
-    return names
+PAGE = Page("docs/operations.md")
 
 
-async def test_purposes(valkey, capsys) -> None:
-    await run("Purposes", valkey.url)["main"]()
+def test_every_python_block_of_the_page_on_operations_is_run() -> None:
+    assert PAGE.left_out() == []
+
+
+@PAGE.runs("Purposes.from_environ(")
+async def test_purposes(example: Example, names: dict[str, Any], capsys) -> None:
+    await example.run(names)
+    await names["main"]()
     assert capsys.readouterr().out == "paying under payout:42 for 60.0 s\nclosing under deal:42\n"
 
 
-def test_the_file_of_purposes(tmp_path) -> None:
+def test_the_file_of_purposes(tmp_path: Path) -> None:
     path = tmp_path / "locks.toml"
-    path.write_text(shown("Purposes", "toml"), encoding="utf-8")
+    path.write_text(PAGE["[purposes.loyalty]"].code, encoding="utf-8")
     purposes = Purposes.from_toml(path, base=STANDARD)
     assert (purposes["payout"].ttl, purposes["payout"].wait, purposes["payout"].retry_interval) == (
         90,
@@ -47,8 +50,55 @@ def test_the_file_of_purposes(tmp_path) -> None:
     assert purposes["loyalty"] == loyalty
 
 
-async def test_fastapi(valkey) -> None:
-    names = run("FastAPI", valkey.url)
+@PAGE.runs("locks.once(")
+async def test_work_that_is_done_once(
+    example: Example, names: dict[str, Any], valkey: Server, capsys
+) -> None:
+    await example.run(names)
+    assert names["receipt"] == {"paid": 100}
+    assert capsys.readouterr().out == "paying\na new deposit\n"
+    assert valkey.call("EXISTS", "idempotency:{payout:42}", "idempotency:{deposit:0xabc}") == 2
+    await example.run(names)
+    assert capsys.readouterr().out == ""
+
+
+@PAGE.runs("load_for_update(")
+async def test_guards_with_threads(
+    example: Example, names: dict[str, Any], tmp_path: Path, listening: Callable[[FastAPI], str]
+) -> None:
+    class Deal(Fenced, names["Base"]):
+        __tablename__ = "deals"
+        id: Mapped[int] = mapped_column(primary_key=True)
+        amount: Mapped[int]
+
+    engine = create_engine(f"sqlite:///{tmp_path}/deals.db")
+    sessions = sessionmaker(engine)
+    found: list[int] = []
+    add_fence_problems(names["app"])
+
+    @names["app"].put("/deals/{deal_id}")
+    def change(deal_id: int, amount: int, fence: ReceivedFence) -> None:
+        with sessions.begin() as session:
+            found.append(session.get_one(Deal, deal_id).amount)
+            guarded_update(session, Deal, deal_id, fence, {"amount": amount})
+
+    with (
+        redis.Redis.from_url(names["url"], decode_responses=True) as client,
+        httpx.Client(base_url=listening(names["app"])) as web,
+    ):
+        await example.run(names | {"Deal": Deal, "sessions": sessions, "client": client, "web": web})
+        assert client.get("deal:42:state") == "paid"
+        refused = web.put("/deals/42?amount=1", headers={"Leasehold-Fence": "1"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "stale_fence")
+    assert found == [90, 70]  # by the request of the example, and by the one that was refused
+    with sessions() as session:
+        assert session.get_one(Deal, 42).amount == 70
+    engine.dispose()
+
+
+@PAGE.runs("held(")
+async def test_fastapi(example: Example, names: dict[str, Any]) -> None:
+    await example.run(names)
     transport = httpx.ASGITransport(app=names["app"])
     async with (
         names["ops"].locks as locks,
@@ -60,8 +110,9 @@ async def test_fastapi(valkey) -> None:
     assert (busy.status_code, busy.json()["code"]) == (409, "acquire_timeout")
 
 
-async def test_message_consumers(valkey, capsys) -> None:
-    names = run("Message consumers", valkey.url)
+@PAGE.runs("LockMiddleware(")
+async def test_message_consumers(example: Example, names: dict[str, Any], capsys) -> None:
+    await example.run(names)
     said = ""
 
     def has_paid() -> bool:
