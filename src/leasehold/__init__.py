@@ -6,11 +6,15 @@ from leasehold.client import Client, Lease, Leases, connect
 from leasehold.core.answers import Hold, LockInfo
 from leasehold.errors import (
     AcquireTimeout,
+    AlreadyExists,
     InProgress,
     InvalidRequest,
     LeaseholdError,
     LeaseLost,
     LockBusy,
+    NotAllowed,
+    NotFound,
+    NotSignedIn,
     RateLimited,
     StaleFence,
     StoreError,
@@ -20,6 +24,7 @@ from leasehold.errors import (
 
 __all__ = [
     "AcquireTimeout",
+    "AlreadyExists",
     "Client",
     "Hold",
     "InProgress",
@@ -30,6 +35,9 @@ __all__ = [
     "Leases",
     "LockBusy",
     "LockInfo",
+    "NotAllowed",
+    "NotFound",
+    "NotSignedIn",
     "RateLimited",
     "StaleFence",
     "StoreError",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from leasehold.core.tickets import Tickets
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.diagnosis import Finding
-    from leasehold.valkey.wire import Wire
+    from leasehold.valkey.wire import ListeningWire
 
 
 H = TypeVar("H", "Lease", "Leases")
@@ -195,7 +195,7 @@ class Client:
 
     def __init__(
         self,
-        wire: Wire,
+        wire: ListeningWire,
         *,
         tasks: Tasks,
         holder: Holder | None,
@@ -230,6 +230,11 @@ class Client:
             retry=self._retry,
             tickets=tickets,
         )
+
+    @property
+    def wire(self) -> ListeningWire:
+        """The connection to the store, for what is built on this client."""
+        return self._wire
 
     async def __aenter__(self) -> Self:
         self._concurrency.check()

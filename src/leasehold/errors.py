@@ -12,7 +12,11 @@
     │   ├── StoreUnavailable   no answer, so the outcome is unknown
     │   └── StoreRefused       the store said no, so nothing was changed
     ├── InvalidRequest         the arguments are wrong; nothing was sent (also a ValueError)
-    └── RateLimited            too many requests; ``retry_after`` says when to come back
+    ├── RateLimited            too many requests; ``retry_after`` says when to come back
+    ├── NotSignedIn            who is asking is not known
+    ├── NotAllowed             who is asking may not do this
+    ├── NotFound               there is no such thing
+    └── AlreadyExists          there is one already
 
 Each class has a stable ``code``. The same string is the REST problem type, the socket error code, the
 CLI exit key and the TypeScript tag, so it never changes once published.
@@ -187,6 +191,30 @@ class RateLimited(LeaseholdError):
     def __init__(self, message: str, *, retry_after: float) -> None:
         self.retry_after = retry_after
         super().__init__(message)
+
+
+class NotSignedIn(LeaseholdError):
+    """Who is asking is not known: no token, or one that has ended."""
+
+    code = "not_signed_in"
+
+
+class NotAllowed(LeaseholdError):
+    """Who is asking may not do this."""
+
+    code = "not_allowed"
+
+
+class NotFound(LeaseholdError):
+    """There is no such thing."""
+
+    code = "not_found"
+
+
+class AlreadyExists(LeaseholdError):
+    """There is one already."""
+
+    code = "already_exists"
 
 
 def describe_holder(holder: Holder | None) -> str:

@@ -1,4 +1,4 @@
-"""What an HTTP caller is told when an operation could not be done: status, code, and when to come back."""
+"""What an HTTP caller is told when something could not be done: status, code, and when to come back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ OF_ERROR: dict[type[errors.LeaseholdError], Told] = {
     errors.StoreUnavailable: Told(503, "Locks are not available"),
     errors.StoreRefused: Told(503, "Locks are not available"),
     errors.RateLimited: Told(429, "Too many requests"),
-    errors.InvalidRequest: Told(422, "This cannot be locked"),
+    errors.InvalidRequest: Told(422, "The request is not valid"),
+    errors.NotSignedIn: Told(401, "Please sign in"),
+    errors.NotAllowed: Told(403, "You may not do this"),
+    errors.NotFound: Told(404, "There is no such thing"),
+    errors.AlreadyExists: Told(409, "There is one already"),
 }
 """Every error of the library, itself and not by its parent: a new one must be thought about."""
 
@@ -55,7 +59,7 @@ def body_of(error: errors.LeaseholdError) -> dict[str, Any]:
 def headers_of(error: errors.LeaseholdError) -> Mapping[str, str]:
     """``Retry-After``, where it may help to come back, in whole seconds."""
     status = _told(error).status
-    if status not in {409, 429, 503} or isinstance(error, errors.StaleFence):
+    if status not in {409, 429, 503} or isinstance(error, errors.StaleFence | errors.AlreadyExists):
         return {}
     known: float | None = getattr(error, "retry_after", None)
     if known is None:

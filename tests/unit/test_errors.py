@@ -12,11 +12,15 @@ import leasehold
 from leasehold import errors
 from leasehold.errors import (
     AcquireTimeout,
+    AlreadyExists,
     InProgress,
     InvalidRequest,
     LeaseholdError,
     LeaseLost,
     LockBusy,
+    NotAllowed,
+    NotFound,
+    NotSignedIn,
     RateLimited,
     StaleFence,
     StoreError,
@@ -37,6 +41,10 @@ CODES = {
     StoreRefused: "store_refused",
     InvalidRequest: "invalid_request",
     RateLimited: "rate_limited",
+    NotSignedIn: "not_signed_in",
+    NotAllowed: "not_allowed",
+    NotFound: "not_found",
+    AlreadyExists: "already_exists",
 }
 
 PARENTS = {
@@ -51,6 +59,10 @@ PARENTS = {
     StoreRefused: (StoreError,),
     InvalidRequest: (LeaseholdError, ValueError),
     RateLimited: (LeaseholdError,),
+    NotSignedIn: (LeaseholdError,),
+    NotAllowed: (LeaseholdError,),
+    NotFound: (LeaseholdError,),
+    AlreadyExists: (LeaseholdError,),
 }
 
 EXAMPLES = [
@@ -69,6 +81,10 @@ EXAMPLES = [
     StoreRefused("out of memory"),
     InvalidRequest("ttl must be above 0"),
     RateLimited("slow down", retry_after=1.5),
+    NotSignedIn("the token has ended"),
+    NotAllowed("viewers cannot edit"),
+    NotFound("no such document"),
+    AlreadyExists("this address is registered"),
 ]
 
 

@@ -45,5 +45,9 @@ OF_ERROR: dict[type[errors.LeaseholdError], Exit] = {
     errors.StoreUnavailable: Exit.STORE,
     errors.StoreRefused: Exit.STORE,
     errors.InvalidRequest: Exit.USAGE,
+    errors.NotSignedIn: Exit.USAGE,
+    errors.NotAllowed: Exit.USAGE,
+    errors.NotFound: Exit.USAGE,
+    errors.AlreadyExists: Exit.USAGE,
 }
 """Every error of the library, itself and not by its parent: a new one must be thought about."""

@@ -19,7 +19,7 @@ from leasehold.errors import (
     StaleFence,
     StoreError,
 )
-from leasehold.operations.problems import body_of, headers_of
+from leasehold.problems import body_of, headers_of
 
 try:
     from fastapi import Depends, HTTPException, params

@@ -81,6 +81,15 @@ class AsyncBorrowed(_Borrowed):
         """Always open."""
         return self
 
+    async def subscribe(
+        self,
+        channel: str,  # noqa: ARG002 - as the protocol has it
+        hear: Callable[[bytes], None],  # noqa: ARG002 - as the protocol has it
+        resumed: Callable[[], None],  # noqa: ARG002 - as the protocol has it
+    ) -> bool:
+        """Nothing is heard, as a subscription would need a connection of the client to itself."""
+        return False
+
     async def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Reply:
         """The reply to one script."""
         return await self.call(*verb.words(name, arguments))

@@ -43,7 +43,9 @@ class Connection:
         self._clock = clock
         self._fraction = fraction
         self._check_loop = check_loop
-        self._hear: Callable[[bytes], None] = lambda _payload: None
+        self._hear_ourselves: Callable[[bytes], None] = lambda _payload: None
+        self._hear: dict[bytes, Callable[[bytes], None]] = {}
+        self._subscriptions: dict[str, Callable[[], None]] = {}
         self.channel = news.new_channel()
         self._connecting: asyncio.Task[Link] | None = None
         self._last_failure: BaseException | None = None
@@ -73,7 +75,18 @@ class Connection:
 
     def listen(self, hear: Callable[[bytes], None]) -> None:
         """Call ``hear`` with whatever is published for us; it comes over the same connection as the replies."""
-        self._hear = hear
+        self._hear_ourselves = hear
+
+    async def subscribe(
+        self, channel: str, hear: Callable[[bytes], None], resumed: Callable[[], None]
+    ) -> bool:
+        """Call ``hear`` with whatever is published on ``channel``, and ``resumed`` after every gap."""
+        self._hear[channel.encode()] = hear
+        session = self.session or await self.open_session()
+        if channel not in self._subscriptions:
+            self._subscriptions[channel] = resumed
+            return await self._join(session, channel)
+        return True
 
     def start_over(self) -> None:
         """End the link; a new one is made at once."""
@@ -120,6 +133,8 @@ class Connection:
                 async with asyncio.timeout(self._options.connect_timeout):
                     self.session = await self._open(await self._locate())
                     self._last_failure = None
+                    for resumed in self._subscriptions.values():
+                        resumed()
                     return self.session
             except (OSError, StoreUnavailable) as error:  # a TimeoutError is an OSError
                 self._last_failure = error
@@ -162,12 +177,12 @@ class Connection:
                 raise faults.not_redis(str(endpoint), error.__cause__) from error.__cause__
             raise
         try:
-            refusal = await link.subscribe(news.channel_name(self.channel))
+            await self._join(link, news.channel_name(self.channel))
+            for channel in self._subscriptions:
+                await self._join(link, channel)
         except BaseException:
             link.close("the subscription failed")
             raise
-        if refusal is not None:
-            handshake.warn_deaf(endpoint, refusal)
         if link.is_lost:
             raise StoreUnavailable(f"{endpoint} closed the connection right after the handshake")
         link.began(facts)
@@ -176,12 +191,18 @@ class Connection:
         self.facts = facts
         return link
 
+    async def _join(self, link: Link, channel: str) -> bool:
+        refusal = await link.subscribe(channel)
+        if refusal is not None:
+            handshake.warn_deaf(link.name, refusal)
+        return refusal is None
+
     def _on_push(self, push: Reply) -> None:
         match push:
-            case [b"message", _, payload]:
-                self._hear(payload)
+            case [b"message", channel, payload]:
+                self._hear.get(channel, self._hear_ourselves)(payload)
             case _:
-                pass  # the confirmation of our subscription
+                pass  # the confirmation of a subscription
 
     def _link_lost(self, link: Link) -> None:
         if self.session is link:

@@ -51,7 +51,7 @@ class Link(asyncio.Protocol):
         self.floor: int | None = None
         self.deletes_if_equal = False
         self.may_ask_twice = False
-        self._name = name
+        self.name = name
         self._timeout = timeout
         self._clock = clock
         self._on_push = on_push
@@ -113,24 +113,26 @@ class Link(asyncio.Protocol):
         return await self._request_many([codec.pack(words) for words in commands])
 
     async def subscribe(self, channel: str) -> BaseException | None:
-        """Listen to ``channel``; the server's refusal if it does not let us. For a link that nobody else uses yet.
+        """Listen to ``channel``; the server's refusal if it does not let us.
 
         A subscription is confirmed out of line, by a push, and refused in line, by an error. The answer to
         a command behind it tells which it was, and whether one or two replies are to be expected.
         """
-        first, second = self.call("SUBSCRIBE", channel), self.call("PING", _MARKER)
-        try:
-            reply = await first
-            if reply == _MARKER:
-                self._waiting.pop()
-                self._count_answered(1)
-                return None
-            if not isinstance(reply, Exception):
-                raise faults.silent(f"{self._name} answered something that nobody asked")
-            await second
-        finally:
-            cast("asyncio.Future[Reply]", second).cancel()
+        await self._room_to_write()
+        answer: asyncio.Future[Reply] = self._loop.create_future()
+        self._send(codec.pack(("SUBSCRIBE", channel)), _Subscribing(self._skip_reply, answer))
+        self._send(codec.pack(("PING", _MARKER)), self._loop.create_future())
+        reply = await answer
+        if reply == _MARKER:
+            return None
+        if not isinstance(reply, Exception):
+            raise faults.silent(f"{self.name} answered something that nobody asked")
         return reply
+
+    def _skip_reply(self) -> None:
+        """The next in line has had its reply already."""
+        self._waiting.popleft()
+        self._answered += 1
 
     @property
     def is_lost(self) -> bool:
@@ -139,7 +141,7 @@ class Link(asyncio.Protocol):
 
     def close(self, reason: str) -> None:
         """Break the connection now. Whoever still waits learns that the outcome is unknown."""
-        self._break(f"{self._name}: {reason}")
+        self._break(f"{self.name}: {reason}")
 
     def let_go(self) -> None:
         """In a forked child: forget the parent's connection without a word on it."""
@@ -180,7 +182,7 @@ class Link(asyncio.Protocol):
                 else:
                     raise codec.ProtocolError("a reply that nobody asked for")
         except codec.ProtocolError as error:
-            self._break(f"{self._name} does not speak the Redis protocol: {error}", error)
+            self._break(f"{self.name} does not speak the Redis protocol: {error}", error)
         self._count_answered(answered)
 
     def _count_answered(self, answered: int) -> None:
@@ -194,7 +196,7 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell everybody."""
-        self._break(f"the connection to {self._name} was lost", exc or EOFError("closed by the server"))
+        self._break(f"the connection to {self.name} was lost", exc or EOFError("closed by the server"))
 
     def pause_writing(self) -> None:
         """The server does not read as fast as we write: let callers wait."""
@@ -255,7 +257,7 @@ class Link(asyncio.Protocol):
         if self._room is not None:
             done, _ = await asyncio.wait({self._room}, timeout=self._timeout)
             if not done:
-                raise faults.silent(f"{self._name} has not read what was sent for {self._timeout:g} s")
+                raise faults.silent(f"{self.name} has not read what was sent for {self._timeout:g} s")
 
     def _look_at_the_clock(self) -> None:
         """Give up on requests that are overdue.
@@ -266,7 +268,7 @@ class Link(asyncio.Protocol):
         """
         self._timer = None
         now = self._loop.time()
-        overdue = f"no answer from {self._name} within {self._timeout:g} s"
+        overdue = f"no answer from {self.name} within {self._timeout:g} s"
         for last, deadline in self._turns:
             if deadline > now:
                 self._timer = self._loop.call_at(deadline, self._look_at_the_clock)
@@ -296,6 +298,29 @@ class Link(asyncio.Protocol):
                 slot.set_exception(faults.silent(why, cause))
         self.resume_writing()
         self._on_lost(self)
+
+
+class _Subscribing:
+    """The place of a subscription: if it was confirmed, the reply that comes here is the one of the next in line."""
+
+    __slots__ = ("_answer", "_skip_reply")
+
+    def __init__(self, skip_reply: Callable[[], None], answer: asyncio.Future[Reply]) -> None:
+        self._skip_reply = skip_reply
+        self._answer = answer
+
+    def done(self) -> bool:
+        return False  # also when nobody waits for the answer any more, the line must be kept in order
+
+    def set_result(self, result: Reply, /) -> None:
+        if result == _MARKER:
+            self._skip_reply()
+        if not self._answer.done():
+            self._answer.set_result(result)
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        if not self._answer.done():
+            self._answer.set_exception(exception)
 
 
 class _Batch:

@@ -35,10 +35,11 @@ class Script:
 def load(
     name: str, *, keys: tuple[str, ...], arguments: tuple[str, ...], folder: Traversable = _LUA
 ) -> Script:
-    """The script ``lua/NAME.lua`` together with the shared functions it uses."""
+    """The script ``lua/NAME.lua`` together with the shared functions it uses: of its own folder, or of ours."""
 
     def read(path: str) -> str:
-        return (folder / f"{path}.lua").read_text(encoding="utf-8")
+        own = folder / f"{path}.lua"
+        return (own if own.is_file() else _LUA / f"{path}.lua").read_text(encoding="utf-8")
 
     text = _USES.sub(
         lambda uses: "\n".join(read(f"shared/{part.strip()}") for part in uses[1].split(",")), read(name)

@@ -245,6 +245,10 @@ class ValkeyStore:
         session = self._wire.session or await self._wire.open_session()
         return await self._checked(await session.run(verb, name, arguments), verb, name, arguments)
 
+    async def least_fence(self, floor: int) -> int | str:
+        """The ``floor`` that a granting script is given: not below ours, nor below the session's own."""
+        return _least(self._wire.session or await self._wire.open_session(), floor)
+
     async def get(self, verb: Verb, name: str) -> Reply:
         """The reply to a plain command on one lock."""
         session = self._wire.session or await self._wire.open_session()
@@ -278,9 +282,7 @@ class ValkeyStore:
         self, session: Session, token: str, ticket: int, ttl: float, floor: int, holder: str, mode: Mode
     ) -> tuple[str, int, int | str]:
         """What acquire and take have in common: record, ttl_ms, floor."""
-        own_floor = session.floor
-        # "@" tells the script to read the server's clock itself.
-        least = f"@{floor}" if own_floor is None else max(floor, own_floor)
+        least = _least(session, floor)
         kind = "x" if mode == "exclusive" else "s"
         record = f"2{kind}{token}{self._wire.channel}{ticket} 0 {session.now_ms()} {holder}"
         return (record, _ms(ttl), least)
@@ -313,6 +315,11 @@ class ValkeyStore:
             # so nothing may be granted on this session again.
             self._wire.start_over()
         raise faults.from_reply(str(reply), reply)
+
+
+def _least(session: Session, floor: int) -> int | str:
+    # "@" tells the script to read the server's clock itself.
+    return f"@{floor}" if session.floor is None else max(floor, session.floor)
 
 
 def _busy(reply: Reply) -> Busy:

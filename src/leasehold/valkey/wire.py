@@ -98,3 +98,16 @@ class Wire(Protocol):
     def after_fork(self) -> None:
         """In a child process: let go of the parent's connections without a word on them."""
         ...
+
+
+class ListeningWire(Wire, Protocol):
+    """A wire over which channels of others can be heard as well."""
+
+    async def subscribe(
+        self, channel: str, hear: Callable[[bytes], None], resumed: Callable[[], None]
+    ) -> bool:
+        """Call ``hear`` with whatever is published on ``channel``; False if nothing can be heard.
+
+        What is published while the connection is away is lost: ``resumed`` is called after every such gap.
+        """
+        ...

@@ -23,7 +23,7 @@ from leasehold.core.bounds import MAX_FENCE
 from leasehold.core.lease import LeaseState
 from leasehold.errors import InvalidRequest, StaleFence
 from leasehold.operations.guards.extra import missing_extra
-from leasehold.operations.problems import body_of
+from leasehold.problems import body_of
 
 try:
     import httpx
