@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path  # noqa: TC003 - typer reads it
 from typing import Annotated
 
 import typer
@@ -231,9 +232,64 @@ def doctor(
 @app.command()
 def serve(
     *,
-    data_dir: options.DataDir = None,
-    timeout: options.Timeout = 2,
+    host: Annotated[
+        str | None, typer.Option(help="Where to listen. Default: 127.0.0.1.", show_default=False)
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Where to listen; 0 for any free port. Default: 8000.", show_default=False),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that share the port. Default: 1.", show_default=False)
+    ] = None,
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo", help="Make a demo team, on an empty database and on loopback only.", show_default=False
+        ),
+    ] = False,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="What is not kept elsewhere: embedded store, SQLite database, secret. "
+            "Default: the user's data directory.",
+            show_default=False,
+            rich_help_panel="Store",
+        ),
+    ] = None,
+    database_url: Annotated[
+        str | None,
+        typer.Option(
+            help="The documents: sqlite:///PATH or postgresql://… Default: SQLite in the data directory.",
+            show_default=False,
+            rich_help_panel="Store",
+        ),
+    ] = None,
+    store_url: Annotated[
+        str | None,
+        typer.Option(
+            help="The locks: redis://, rediss://, valkey://, valkeys:// or unix://. "
+            "Default: REDIS_HOST and REDIS_PORT, else an embedded Valkey in the data directory.",
+            show_default=False,
+            rich_help_panel="Store",
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """Run the embedded Valkey in the foreground until Ctrl-C or SIGTERM."""
-    asyncio.run(serving.serve(data_dir, timeout=timeout, in_json=json))
+    """Run the document service in the foreground until Ctrl-C or SIGTERM.
+
+    Every option can be set in the environment as well, as LEASEHOLD_PORT and so
+    on; docs/operations.md has the list, with all that has no option here.
+    With --json: one object with address, store_url, data_dir, workers (process
+    ids) and demo (how to sign in), as soon as all workers answer.
+    """
+    serving.serve(
+        in_json=json,
+        host=host,
+        port=port,
+        workers=workers,
+        demo=demo or None,
+        data_dir=data_dir,
+        database_url=database_url,
+        store_url=store_url,
+    )

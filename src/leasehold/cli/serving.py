@@ -1,47 +1,68 @@
-"""``leasehold serve``: the embedded Valkey in the foreground."""
+"""``leasehold serve``: the document service in the foreground."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
-import signal
-from pathlib import Path
-from urllib.parse import quote
+import sys
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-import leasehold
-from leasehold.cli.showing import show_facts, show_json
-from leasehold.valkey.embedded import default_data_dir, ensure_running
+from leasehold.cli.exits import Exit
+from leasehold.cli.failures import FailureError
+from leasehold.cli.showing import new_table, show_facts, show_json
+from leasehold.valkey.embedded import default_data_dir
+
+if TYPE_CHECKING:
+    from leasehold.server.running import Running
 
 
-async def serve(data_dir: Path | str | None, *, timeout: float, in_json: bool) -> None:
-    """Keep the embedded server running until a signal comes.
-
-    The open connection is what keeps it; should the server die, the client's reconnect starts another.
-    """
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    where = data_dir or os.environ.get("LEASEHOLD_DATA_DIR") or None
-    async with leasehold.connect(data_dir=where, timeout=timeout):
-        shown = await asyncio.to_thread(lambda: Path(where or default_data_dir()).resolve())
-        url = f"unix://{quote(str(await asyncio.to_thread(ensure_running, where)))}"
-        if in_json:
-            show_json({"url": url, "data_dir": str(shown)})
-        else:
-            _welcome(url, shown, is_default=where is None)
-        await stop.wait()
+def serve(*, in_json: bool, **flags: Any) -> None:
+    """Run it until a signal comes, and say where it is and how to get in."""
+    try:
+        # Not at the top: every other command does without, and starts faster.
+        from leasehold.server.running import run  # noqa: PLC0415 - see above
+        from leasehold.server.settings import Settings  # noqa: PLC0415 - see above
+    except ModuleNotFoundError as missing:
+        raise FailureError(
+            Exit.USAGE, "invalid_request", f"serve needs {missing.name}: pip install 'leasehold[server]'"
+        ) from missing
+    settings = Settings.load(**flags)
+    asyncio.run(run(settings, _show_as_json if in_json else _welcome))
 
 
-def _welcome(url: str, data_dir: Path, *, is_default: bool) -> None:
-    where = "" if is_default else f" --url {shlex.quote(url)}"
+def _show_as_json(running: Running) -> None:
+    show_json(
+        {
+            "address": running.address,
+            "store_url": running.store,
+            "data_dir": str(running.data_dir),
+            "workers": running.workers,
+            "demo": [
+                {"name": person.name, "role": person.role, "email": person.email, "password": person.password}
+                for person in running.team
+            ],
+        }
+    )
+    sys.stdout.flush()
+
+
+def _welcome(running: Running) -> None:
+    is_default = running.store.startswith("unix:") and running.data_dir == default_data_dir()
+    where = "" if is_default else f" --url {shlex.quote(running.store)}"
     facts = {
-        "url": url,
-        "data": str(data_dir),
-        "try": f"leasehold run demo{where} -- sleep 5",
-        "and": f"leasehold show demo{where}",
-        "stop": "Ctrl-C; the locks are kept on disk",
+        "open": running.address,
+        "store": running.store,
+        "data": str(running.data_dir),
+        "workers": " ".join(map(str, running.workers)),
+        "look": f"leasehold ls{where}",
+        "stop": "Ctrl-C; documents and locks are kept",
     }
-    show_facts(Text("The embedded Valkey is running", style="bold green"), facts)
+    team = None
+    if running.team:
+        team = new_table("sign in as", "password", "who is")
+        for person in running.team:
+            team.add_row(person.email, person.password, f"{person.name}, {person.role}")
+    show_facts(Text("Leasehold is running", style="bold green"), facts, team)
+    sys.stdout.flush()

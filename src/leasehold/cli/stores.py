@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import leasehold
-from leasehold.errors import InvalidRequest
+from leasehold.valkey.whereabouts import redis_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,11 +48,6 @@ def locate(
         return url, data_dir  # both is an error, which the library explains
     if found := environ.get("LEASEHOLD_STORE_URL"):
         return found, None
-    host, port = environ.get("REDIS_HOST"), environ.get("REDIS_PORT")
-    if host or port:
-        if port and not port.isdecimal():
-            # Kubernetes sets REDIS_PORT=tcp://... beside a service of that name.
-            raise InvalidRequest(f"REDIS_PORT must be a number, not {port!r}; or set LEASEHOLD_STORE_URL")
-        host = f"[{host}]" if host and ":" in host else host or "localhost"
-        return f"redis://{host}:{port or 6379}", None
+    if found := redis_url(environ.get("REDIS_HOST"), environ.get("REDIS_PORT")):
+        return found, None
     return None, environ.get("LEASEHOLD_DATA_DIR") or None

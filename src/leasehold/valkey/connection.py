@@ -44,8 +44,7 @@ class Connection:
         self._fraction = fraction
         self._check_loop = check_loop
         self._hear_ourselves: Callable[[bytes], None] = lambda _payload: None
-        self._hear: dict[bytes, Callable[[bytes], None]] = {}
-        self._subscriptions: dict[str, Callable[[], None]] = {}
+        self._subscribers: dict[bytes, dict[Callable[[bytes], None], Callable[[], None]]] = {}
         self.channel = news.new_channel()
         self._connecting: asyncio.Task[Link] | None = None
         self._last_failure: BaseException | None = None
@@ -81,12 +80,16 @@ class Connection:
         self, channel: str, hear: Callable[[bytes], None], resumed: Callable[[], None]
     ) -> bool:
         """Call ``hear`` with whatever is published on ``channel``, and ``resumed`` after every gap."""
-        self._hear[channel.encode()] = hear
         session = self.session or await self.open_session()
-        if channel not in self._subscriptions:
-            self._subscriptions[channel] = resumed
-            return await self._join(session, channel)
-        return True
+        name = channel.encode()
+        if name in self._subscribers:
+            self._subscribers[name][hear] = resumed
+            return True
+        self._subscribers[name] = {hear: resumed}
+        is_heard = await self._join(session, channel)
+        if not is_heard:
+            del self._subscribers[name]
+        return is_heard
 
     def start_over(self) -> None:
         """End the link; a new one is made at once."""
@@ -133,8 +136,9 @@ class Connection:
                 async with asyncio.timeout(self._options.connect_timeout):
                     self.session = await self._open(await self._locate())
                     self._last_failure = None
-                    for resumed in self._subscriptions.values():
-                        resumed()
+                    for subscribers in self._subscribers.values():
+                        for resumed in subscribers.values():
+                            resumed()
                     return self.session
             except (OSError, StoreUnavailable) as error:  # a TimeoutError is an OSError
                 self._last_failure = error
@@ -178,8 +182,8 @@ class Connection:
             raise
         try:
             await self._join(link, news.channel_name(self.channel))
-            for channel in self._subscriptions:
-                await self._join(link, channel)
+            for channel in tuple(self._subscribers):
+                await self._join(link, channel.decode())
         except BaseException:
             link.close("the subscription failed")
             raise
@@ -200,7 +204,8 @@ class Connection:
     def _on_push(self, push: Reply) -> None:
         match push:
             case [b"message", channel, payload]:
-                self._hear.get(channel, self._hear_ourselves)(payload)
+                for hear in self._subscribers.get(channel) or (self._hear_ourselves,):
+                    hear(payload)
             case _:
                 pass  # the confirmation of a subscription
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.errors import InvalidRequest
 from leasehold.valkey import scripts
+from leasehold.valkey.runner import Runner
 from leasehold.valkey.store import ValkeyStore
 from leasehold.valkey.verb import ScriptVerb, Verb
 
@@ -25,13 +26,14 @@ class ValkeyResults:
         # "lock" keeps its name for locks alone; whatever was set apart for results goes beside it.
         own = "idempotency" if namespace == "lock" else f"{namespace}:idempotency"
         self.leases = ValkeyStore(wire, namespace=own, live=live, bare="result")
+        self._runner = Runner(wire)
         self._recall = Verb(own, (b"GET",), ("result",), 0, "result")
         self._finish = ScriptVerb(own, scripts.FINISH, "result")
         self._first_time = ScriptVerb(own, scripts.FIRST_TIME, "result")
 
     async def recall(self, key: str) -> str | None:
         """See the port."""
-        reply = await self.leases.get(self._recall, key)
+        reply = await self._runner.get(self._recall, key)
         if reply is None:
             return None
         text = reply.decode()
@@ -43,8 +45,8 @@ class ValkeyResults:
 
     async def keep(self, key: str, token: str, value: str, ttl: float) -> bool:
         """See the port."""
-        return await self.leases.run(self._finish, key, token, _RESULT + value, ceil(ttl * 1000)) == 1
+        return await self._runner.run(self._finish, key, token, _RESULT + value, ceil(ttl * 1000)) == 1
 
     async def mark(self, key: str, mark: str, ttl: float) -> bool:
         """See the port."""
-        return await self.leases.run(self._first_time, key, _MARK + mark, ceil(ttl * 1000)) == 1
+        return await self._runner.run(self._first_time, key, _MARK + mark, ceil(ttl * 1000)) == 1

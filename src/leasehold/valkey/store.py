@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from leasehold.core.answers import DONE, Busy, Ended, Hold, LockInfo, Look, Refusal
 from leasehold.errors import StoreError, StoreRefused
-from leasehold.valkey import faults, news, scripts
+from leasehold.valkey import news, scripts
 from leasehold.valkey.keys import check_namespace, key_of, name_of, pattern_of
 from leasehold.valkey.record import parse_holding
+from leasehold.valkey.runner import Runner, is_noscript
 from leasehold.valkey.verb import ScriptVerb, Verb
 from leasehold.valkey.wire import Call
 
@@ -37,6 +38,7 @@ class ValkeyStore:
     def __init__(self, wire: Wire, *, namespace: str, live: float, bare: str = "lock") -> None:
         check_namespace(namespace)
         self._wire = wire
+        self._runner = Runner(wire)
         self._namespace = namespace
         self._live_ms = _ms(live)
         self._acquire = ScriptVerb(namespace, scripts.ACQUIRE, bare)
@@ -62,7 +64,7 @@ class ValkeyStore:
         """See the port."""
         session = self._wire.session or await self._wire.open_session()
         # A command and not just a connection: over a borrowed client only that shows anything.
-        self._raise_if_error(await session.call("PING"))
+        self._runner.raise_if_error(await session.call("PING"))
 
     async def acquire(
         self,
@@ -84,7 +86,7 @@ class ValkeyStore:
         )
         reply = await session.run(self._acquire, name, arguments)
         if type(reply) is not int:
-            reply = await self._checked(reply, self._acquire, name, arguments)
+            reply = await self._runner.checked(reply, self._acquire, name, arguments)
             if type(reply) is not int:
                 if reply[0]:
                     # The record was written when the token asked first, and is not known word for word.
@@ -108,10 +110,10 @@ class ValkeyStore:
             receipts.append(terms[0])
         script = scripts.ACQUIRE_ALL
         reply = await session.call("EVALSHA", script.sha, len(keys), *keys, *arguments)
-        if _is_noscript(reply):
+        if is_noscript(reply):
             session = self._wire.session or await self._wire.open_session()
             reply = await session.call("EVAL", script.source, len(keys), *keys, *arguments)
-        self._raise_if_error(reply)
+        self._runner.raise_if_error(reply)
         if isinstance(reply, int):
             return asks[reply - 1].name
         # If a record is not as we would write it now, then the release finds out.
@@ -126,7 +128,7 @@ class ValkeyStore:
         calls = [
             Call(self._look, line.name, ("".join(line.tokens), channel, self._live_ms)) for line in lines
         ]
-        return [self._seen(reply) for reply in await self._run_many(calls)]
+        return [self._seen(reply) for reply in await self._runner.run_many(calls)]
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewAnswer]:
         """See the port."""
@@ -134,27 +136,7 @@ class ValkeyStore:
             Call(self._renew, renewal.name, (renewal.token, renewal.fence, _ms(renewal.ttl)))
             for renewal in renewals
         ]
-        return [self._renewed(reply) for reply in await self._run_many(calls)]
-
-    async def _run_many(self, calls: list[Call]) -> list[Reply]:
-        """The replies to ``calls`` of one verb; those whose script was forgotten are asked again, in one piece."""
-        try:
-            session = self._wire.session or await self._wire.open_session()
-            replies = list(await session.run_many(calls))
-            forgotten = [index for index, reply in enumerate(replies) if _is_noscript(reply)]
-            if forgotten:
-                first, *others = [calls[index] for index in forgotten]
-                assert isinstance(first.verb, ScriptVerb)
-                again = [
-                    first._replace(verb=first.verb.in_full),
-                    *others,
-                ]  # the first brings the script along
-                session = self._wire.session or await self._wire.open_session()
-                for index, reply in zip(forgotten, await session.run_many(again), strict=True):
-                    replies[index] = reply
-        except StoreError as error:
-            return [error] * len(calls)
-        return replies
+        return [self._renewed(reply) for reply in await self._runner.run_many(calls)]
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseAnswer:
         """See the port. The receipt is the record as we wrote it.
@@ -172,7 +154,7 @@ class ValkeyStore:
             verb, arguments = self._release_once, (*arguments, _REMEMBER_MS)
         reply = await session.run(verb, name, arguments)
         if reply != 1:
-            reply = await self._checked(reply, verb, name, arguments)
+            reply = await self._runner.checked(reply, verb, name, arguments)
             if reply != 1:
                 return await self._how_it_ended(name, fence)
         return DONE
@@ -196,7 +178,7 @@ class ValkeyStore:
             expected,
         )
         reply = await session.run(self._take, name, arguments)
-        fence, second, public = await self._checked(reply, self._take, name, arguments)
+        fence, second, public = await self._runner.checked(reply, self._take, name, arguments)
         if fence:
             return fence, _seconds(second), None
         held = parse_holding(public)
@@ -206,7 +188,7 @@ class ValkeyStore:
         """See the port."""
         session = self._wire.session or await self._wire.open_session()
         reply = await session.run(self._inspect, name, ())
-        return _info(name, await self._checked(reply, self._inspect, name, ()))
+        return _info(name, await self._runner.checked(reply, self._inspect, name, ()))
 
     async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
         """See the port. A lock that is there all the time is on some page; now and then it is on two.
@@ -216,14 +198,16 @@ class ValkeyStore:
         session = self._wire.session or await self._wire.open_session()
         match = pattern_of(self._namespace, pattern)
         reply = await session.call("SCAN", cursor, "MATCH", match, "COUNT", _PAGE, "TYPE", "string")
-        self._raise_if_error(reply)
+        self._runner.raise_if_error(reply)
         following, keys = reply
         names = [name for key in dict.fromkeys(keys) if (name := name_of(self._namespace, key)) is not None]
-        replies = await self._run_many([Call(self._inspect, name, ()) for name in names]) if names else ()
+        replies = (
+            await self._runner.run_many([Call(self._inspect, name, ()) for name in names]) if names else ()
+        )
         found: list[LockInfo] = []
         for name, answer in zip(names, replies, strict=True):
             try:
-                self._raise_if_error(answer)
+                self._runner.raise_if_error(answer)
             except StoreRefused as refusal:
                 _log.warning("%r cannot be listed: %s", name, refusal)
             else:
@@ -240,40 +224,12 @@ class ValkeyStore:
         """In a child process: let go of the parent's connections."""
         self._wire.after_fork()
 
-    async def run(self, verb: ScriptVerb, name: str, *arguments: Word) -> Reply:
-        """The reply to a script on one lock, for what is built on this store."""
-        session = self._wire.session or await self._wire.open_session()
-        return await self._checked(await session.run(verb, name, arguments), verb, name, arguments)
-
-    async def least_fence(self, floor: int) -> int | str:
-        """The ``floor`` that a granting script is given: not below ours, nor below the session's own."""
-        return _least(self._wire.session or await self._wire.open_session(), floor)
-
-    async def get(self, verb: Verb, name: str) -> Reply:
-        """The reply to a plain command on one lock."""
-        session = self._wire.session or await self._wire.open_session()
-        reply = await session.run(verb, name, ())
-        self._raise_if_error(reply)
-        return reply
-
-    async def _checked(self, reply: Reply, verb: ScriptVerb, name: str, arguments: tuple[Word, ...]) -> Reply:
-        """``reply`` if it is one; an error reply as the exception it stands for.
-
-        A server that restarted, failed over or was told SCRIPT FLUSH has forgotten the script: NOSCRIPT
-        says that nothing was done, so the whole text is sent, and remembered again.
-        """
-        if _is_noscript(reply):
-            session = self._wire.session or await self._wire.open_session()
-            reply = await session.run(verb.in_full, name, arguments)
-        self._raise_if_error(reply)
-        return reply
-
     async def _how_it_ended(self, name: str, fence: int) -> Ended:
         """Why a lease is gone, asked only when it is: the common release need not carry the question."""
         try:
             session = self._wire.session or await self._wire.open_session()
             reply = await session.run(self._read_taken, name, ())
-            self._raise_if_error(reply)
+            self._runner.raise_if_error(reply)
         except StoreError:
             return Ended.EXPIRED  # that it is gone is certain; only the reason is not
         return Ended.TAKEN if reply is not None and int(reply) > fence else Ended.EXPIRED
@@ -282,14 +238,16 @@ class ValkeyStore:
         self, session: Session, token: str, ticket: int, ttl: float, floor: int, holder: str, mode: Mode
     ) -> tuple[str, int, int | str]:
         """What acquire and take have in common: record, ttl_ms, floor."""
-        least = _least(session, floor)
+        own_floor = session.floor
+        # "@" tells the script to read the server's clock itself.
+        least = f"@{floor}" if own_floor is None else max(floor, own_floor)
         kind = "x" if mode == "exclusive" else "s"
         record = f"2{kind}{token}{self._wire.channel}{ticket} 0 {session.now_ms()} {holder}"
         return (record, _ms(ttl), least)
 
     def _seen(self, reply: Reply) -> Look | StoreError:
         try:
-            self._raise_if_error(reply)
+            self._runner.raise_if_error(reply)
         except StoreError as error:
             return error
         now_ms, left_ms, *places = reply
@@ -297,29 +255,12 @@ class ValkeyStore:
 
     def _renewed(self, reply: Reply) -> RenewAnswer:
         try:
-            self._raise_if_error(reply)
+            self._runner.raise_if_error(reply)
         except StoreError as error:
             return error
         if reply == 1:
             return DONE
         return Ended.TAKEN if reply < 0 else Ended.EXPIRED
-
-    def _raise_if_error(self, reply: Reply) -> None:
-        """Raise an error reply as the exception it stands for."""
-        if not isinstance(reply, Exception):
-            return
-        if isinstance(reply, StoreError):
-            raise reply
-        if str(reply).startswith("READONLY"):
-            # Not the primary any more. If it becomes one again, its data may be older than our floor,
-            # so nothing may be granted on this session again.
-            self._wire.start_over()
-        raise faults.from_reply(str(reply), reply)
-
-
-def _least(session: Session, floor: int) -> int | str:
-    # "@" tells the script to read the server's clock itself.
-    return f"@{floor}" if session.floor is None else max(floor, session.floor)
 
 
 def _busy(reply: Reply) -> Busy:
@@ -358,10 +299,6 @@ def _place(place: Reply) -> int | Grant | None:
 
 def _mode(kind: bytes) -> Mode | None:
     return _MODES.get(kind, "exclusive") if kind else None
-
-
-def _is_noscript(reply: Reply) -> bool:
-    return isinstance(reply, Exception) and str(reply).startswith("NOSCRIPT")
 
 
 def _ms(seconds: float) -> int:

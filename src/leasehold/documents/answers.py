@@ -1,0 +1,42 @@
+"""What the verbs answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leasehold.documents.ports import Rescued, Saved
+    from leasehold.documents.state import LockState
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The editor holds the lock now, and the document is at ``content_version``.
+
+    ``saved`` is only said after a force-take of somebody's lock: whether the previous editor answered with a save.
+    """
+
+    state: LockState
+    content_version: int
+    saved: bool | None = None
+
+    @property
+    def fence(self) -> int:
+        """The number of this grant."""
+        return self.state.version.fence
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Somebody else (or another tab of the same person) holds it, or is about to get it."""
+
+    state: LockState
+
+
+@dataclass(frozen=True, slots=True)
+class SaveAnswer:
+    """What became of a save, and of the lock: ``lock_lost`` is None where the store of locks could not be asked."""
+
+    outcome: Saved | Rescued
+    lock_lost: bool | None

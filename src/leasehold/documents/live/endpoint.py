@@ -1,0 +1,70 @@
+"""The handshake: who may connect at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leasehold.documents import audit
+from leasehold.documents.live.origins import is_allowed
+from leasehold.documents.live.socket import Socket
+from leasehold.documents.live.talking import Talking
+from leasehold.documents.messages import CloseCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasehold.documents.live.admitting import Admitting
+    from leasehold.documents.live.hub import Hub
+    from leasehold.documents.live.socket import Receive, Send
+
+
+class SocketEndpoint:
+    """Plain ASGI: every layer in between would be kept in memory by every socket."""
+
+    def __init__(self, hub: Hub, *, admitting: Admitting, allowed_origins: Sequence[str]) -> None:
+        self._hub = hub
+        self._admitting = admitting
+        self._allowed_origins = tuple(allowed_origins)
+        self._talking = Talking(hub)
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        await receive()  # websocket.connect
+        if not self._is_allowed(scope):
+            audit.note("socket_refused", why="origin")
+            # Before the handshake is complete: the client is answered 403.
+            await send({"type": "websocket.close", "code": int(CloseCode.ORIGIN_REFUSED)})
+        elif len(self._hub.attendance.connecting) >= self._hub.limits.unauthenticated:
+            await _refuse_for_now(scope, send)
+        else:
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        self._hub.start()
+        await send({"type": "websocket.accept"})
+        cut = _extensions(scope).get("leasehold", {}).get("cut")
+        socket = Socket(self._hub, receive=receive, send=send, cut=cut)
+        await socket.run(self._admitting.admit, self._talking.answer)
+
+    def _is_allowed(self, scope: dict[str, Any]) -> bool:
+        said = {
+            name: [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+            for name in (b"origin", b"host")
+        }
+        origins, hosts = said[b"origin"], said[b"host"]
+        return len(origins) <= 1 and is_allowed(
+            origins[0] if origins else None, hosts[0] if hosts else None, self._allowed_origins
+        )
+
+
+def _extensions(scope: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return scope.get("extensions") or {}
+
+
+async def _refuse_for_now(scope: dict[str, Any], send: Send) -> None:
+    if "websocket.http.response" not in _extensions(scope):
+        await send({"type": "websocket.close", "code": int(CloseCode.TOO_MANY_SOCKETS)})
+        return
+    headers = [(b"retry-after", b"1"), (b"content-length", b"0")]
+    await send({"type": "websocket.http.response.start", "status": 503, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": b""})

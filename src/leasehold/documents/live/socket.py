@@ -1,0 +1,261 @@
+"""One connection, from its first message to its close."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ValidationError
+
+from leasehold.documents import audit
+from leasehold.documents.live.limits import Allowance
+from leasehold.documents.live.outbox import Outbox
+from leasehold.documents.live.tickets import Admission
+from leasehold.documents.messages import (
+    FROM_CLIENT,
+    Authenticate,
+    Authenticated,
+    CloseCode,
+    Closed,
+    Error,
+    Fault,
+    RoomClosed,
+    Welcome,
+)
+from leasehold.documents.principal import Principal
+from leasehold.documents.problems import problem_of
+from leasehold.documents.state import Editor
+from leasehold.documents.tabs import digest_of
+from leasehold.errors import InvalidRequest, LeaseholdError, NotSignedIn
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from leasehold.documents.live.hub import Hub
+    from leasehold.documents.messages import Credentials, Message
+
+    Receive = Callable[[], Coroutine[Any, Any, dict[str, Any]]]
+    Send = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
+    Admit = Callable[[Credentials], Awaitable[Admission]]
+    Answer = Callable[["Socket", str], Awaitable[None]]
+
+_log = logging.getLogger("leasehold")
+
+# Timers cannot be set further ahead than some weeks, and need not.
+_FURTHEST = 86400.0
+_CLOSE_WITHIN = 2.0
+_NOBODY = Admission(Principal("", ""), 0)
+
+
+class Socket:
+    """``connecting`` until it has said who it is, ``authenticated``, and ``closing`` once its end is decided.
+
+    ``cut`` ends a connection whose peer does not read, where the server is able to.
+    """
+
+    __slots__ = (
+        "_allowance",
+        "_cut",
+        "_expiry",
+        "_goodbye",
+        "_hub",
+        "_is_given_up",
+        "_mistakes_left",
+        "_receive",
+        "_send",
+        "_task",
+        "admission",
+        "editor",
+        "outbox",
+        "phase",
+        "rooms",
+    )
+
+    def __init__(
+        self, hub: Hub, *, receive: Receive, send: Send, cut: Callable[[int], None] | None = None
+    ) -> None:
+        self.phase: Literal["connecting", "authenticated", "closing"] = "connecting"
+        self.admission = _NOBODY
+        self.editor = Editor("", "")
+        self.rooms: set[str] = set()
+        self.outbox = Outbox(send, hub.limits, self._fall_behind)
+        self._hub = hub
+        self._receive = receive
+        self._send = send
+        self._cut = cut
+        self._allowance = Allowance(hub.limits)
+        self._mistakes_left = hub.limits.mistakes
+        self._expiry: asyncio.TimerHandle | None = None
+        self._goodbye: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._is_given_up = False
+
+    async def run(self, admit: Admit, answer: Answer) -> None:
+        """Hear the client until either side ends it."""
+        self._task = asyncio.current_task()
+        self._hub.attendance.connecting.add(self)
+        try:
+            if await self._sign_in(admit):
+                while (text := await self._hear()) is not None:
+                    await answer(self, text)
+        except asyncio.CancelledError:
+            if not self._is_given_up:
+                raise
+        except Exception:  # noqa: BLE001 - the host application's own, perhaps; it ends this socket and no other
+            _log.exception("a socket failed")
+            self.close(CloseCode.FAILED)
+        finally:
+            self._task = None
+            self._depart()
+            if self._goodbye is not None:
+                await asyncio.wait({self._goodbye})
+
+    def say(self, message: Message) -> None:
+        """Answer the client."""
+        self.outbox.reply(message.model_dump_json())
+
+    def say_error(self, error: LeaseholdError, document_id: str | None = None) -> None:
+        """Tell the client why not."""
+        problem = problem_of(error)
+        self.say(Error(data=Fault(code=problem.code, message=problem.message[:500], document_id=document_id)))
+
+    def blame(self, error: InvalidRequest) -> None:
+        """Tell the client that it was not understood. One that goes on like that is sent away."""
+        self.say_error(error)
+        self._mistakes_left -= 1
+        if self._mistakes_left <= 0:
+            self.close(CloseCode.BROKEN_PROTOCOL)
+
+    def shut_out(self, document_id: str, code: str) -> None:
+        """The client may not watch the document any more."""
+        self.leave(document_id)
+        self.say(RoomClosed(data=Closed(document_id=document_id, code=code)))
+
+    def leave(self, document_id: str) -> None:
+        """The client watches it no longer; what was to be said about it is not."""
+        self.rooms.discard(document_id)
+        self._hub.leave(self, document_id)
+        self.outbox.forget(document_id)
+
+    def close(self, code: CloseCode) -> None:
+        """End the connection. Nothing that happens from now on is told."""
+        if self.phase == "closing":
+            return
+        is_blocked = self.outbox.is_blocked
+        self._depart()
+        self._goodbye = asyncio.get_running_loop().create_task(self._say_goodbye(code, is_blocked=is_blocked))
+
+    async def _hear(self) -> str | None:
+        """The next message; None if there is none any more."""
+        message = await self._receive()
+        if message["type"] != "websocket.receive" or self.phase == "closing":
+            return None
+        limit = self._hub.limits.message_bytes
+        text = message.get("text") or ""  # what is not text is not understood
+        if time.time() >= self.admission.principal.expires_at:
+            self.close(CloseCode.NOT_SIGNED_IN)
+        elif not self._allowance.spend():
+            self.close(CloseCode.TOO_MANY_MESSAGES)
+        elif len(text) > limit or len(text.encode()) > limit or len(message.get("bytes") or b"") > limit:
+            self.close(CloseCode.MESSAGE_TOO_LARGE)
+        else:
+            return text
+        return None
+
+    async def _sign_in(self, admit: Admit) -> bool:
+        try:
+            async with asyncio.timeout(self._hub.limits.authenticate_within):
+                text = await self._hear()
+                if text is None:
+                    return False
+                credentials = _credentials(text)
+                self._become(await admit(credentials), credentials.tab)
+                if not self._hub.attendance.register(self):
+                    self.close(CloseCode.TOO_MANY_SOCKETS)
+                    return False
+                # Registered first: from here on an end is heard, or it is in what we read now.
+                if await self._hub.attendance.has_ended(self):
+                    raise NotSignedIn("this sign-in has ended")
+        except TimeoutError:
+            self.close(CloseCode.NO_AUTHENTICATION)
+        except LeaseholdError as error:
+            self._refuse(error)
+        if self.phase == "closing":
+            return False
+        self.phase = "authenticated"
+        self._expire()
+        self.say(Authenticated(data=self._welcome()))
+        return True
+
+    def _become(self, admission: Admission, tab: str | None) -> None:
+        self.admission = admission
+        self.editor = Editor(admission.principal.user_id, admission.principal.user_name, digest_of(tab))
+
+    def _refuse(self, error: LeaseholdError) -> None:
+        self.say_error(error)
+        match error:
+            case NotSignedIn():
+                audit.note("socket_refused", why=str(error))
+                self.close(CloseCode.NOT_SIGNED_IN)
+            case InvalidRequest():
+                self.close(CloseCode.BROKEN_PROTOCOL)
+            case _:
+                self.close(CloseCode.GOING_AWAY)  # it may be better elsewhere, or later
+
+    def _welcome(self) -> Welcome:
+        times, until = self._hub.documents.times, self.admission.principal.expires_at
+        return Welcome(
+            user_id=self.editor.user_id,
+            user_name=self.editor.user_name,
+            expires_at=None if math.isinf(until) else until,
+            ttl=times.ttl,
+            heartbeat=times.heartbeat,
+            idle=times.idle,
+        )
+
+    def _expire(self) -> None:
+        left = self.admission.principal.expires_at - time.time()
+        if left <= 0:
+            self.close(CloseCode.NOT_SIGNED_IN)
+        elif not math.isinf(left):
+            self._expiry = asyncio.get_running_loop().call_later(min(left, _FURTHEST), self._expire)
+
+    def _fall_behind(self) -> None:
+        self.close(CloseCode.TOO_SLOW)
+
+    def _depart(self) -> None:
+        """Be in no list any more."""
+        self.phase = "closing"
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for document_id in tuple(self.rooms):
+            self.leave(document_id)
+        self._hub.attendance.unregister(self)
+        self.outbox.close()
+
+    async def _say_goodbye(self, code: CloseCode, *, is_blocked: bool) -> None:
+        if is_blocked and self._cut is not None:
+            self._cut(int(code))
+            return
+        try:
+            async with asyncio.timeout(_CLOSE_WITHIN):
+                await self._send({"type": "websocket.close", "code": int(code)})
+        except Exception:  # noqa: BLE001 - it hangs, or whatever the server raises when the peer is gone
+            if self._cut is not None:
+                self._cut(int(code))
+            elif self._task is not None:
+                self._is_given_up = True
+                self._task.cancel()
+
+
+def _credentials(text: str) -> Credentials:
+    try:
+        message = FROM_CLIENT.validate_json(text)
+    except ValidationError:
+        raise InvalidRequest("the first message must be authenticate") from None
+    if not isinstance(message, Authenticate):
+        raise NotSignedIn("the first message must be authenticate")
+    return message.data

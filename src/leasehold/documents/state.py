@@ -1,0 +1,126 @@
+"""The lock of one document as everybody may know it, and the order in which its states came about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+EndReason = Literal["released", "idle", "taken", "expired", "moved"]
+"""Why a hold ended."""
+
+EventKind = Literal[
+    "document_locked",
+    "document_unlocked",
+    "document_force_taken",
+    "document_lock_expired",
+    "document_force_save_requested",
+]
+"""What watchers are told. That a force-take was given up is told as ``document_locked``, with a newer version."""
+
+ENDED = 2**31 - 1
+"""The step of a hold that is over: after every other step."""
+
+
+class Version(NamedTuple):
+    """Orders the states of one document's lock: the later one compares greater.
+
+    A hold begins with step 0. A force-take that is asked for, withdrawn, or has run out adds 1 each.
+    """
+
+    fence: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody, as shown to others."""
+
+    user_id: str
+    user_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Editor(Person):
+    """A person at one tab. Two tabs of one person are two editors.
+
+    ``tab`` is a digest of what the tab calls itself, never the name itself; empty for the nameless tab.
+    It is not shown to anybody, and not even its owner can read it back.
+    """
+
+    tab: str = ""
+
+    @property
+    def person(self) -> Person:
+        """Without the tab, for showing to others."""
+        return Person(self.user_id, self.user_name)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who edits, since when, and since when without touching anything, where that is known. Unix seconds."""
+
+    editor: Editor
+    acquired_at: float
+    idle_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """A force-take under way: the holder may save until ``save_until`` (Unix seconds on the store's clock)."""
+
+    by: Editor
+    save_until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One past or present hold, for the history. ``ended_at`` and ``reason`` are None while it lasts."""
+
+    fence: int
+    person: Person
+    acquired_at: float
+    ended_at: float | None
+    reason: EndReason | None
+    ended_by: Person | None
+
+
+@dataclass(frozen=True, slots=True)
+class LockState:
+    """What was true of a document's lock at ``read_at`` on the store's clock.
+
+    ``holder`` is None if it is free; then ``last`` says how the last hold ended, if that is known.
+    The hold ends at ``held_until`` unless it is extended.
+    """
+
+    document_id: str
+    version: Version
+    read_at: float
+    holder: Holder | None = None
+    held_until: float | None = None
+    taking: Taking | None = None
+    last: Hold | None = None
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether somebody holds it."""
+        return self.holder is not None
+
+    def is_held_by(self, editor: Editor) -> bool:
+        """Whether this person holds it, at this very tab."""
+        return self.holder is not None and (self.holder.editor.user_id, self.holder.editor.tab) == (
+            editor.user_id,
+            editor.tab,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A change: what happened, through whom, and the state that it led to.
+
+    ``saved`` is only said of a force-take: whether the previous editor answered with a save.
+    """
+
+    kind: EventKind
+    state: LockState
+    triggered_by: Person | None
+    saved: bool | None = None

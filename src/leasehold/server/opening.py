@@ -1,0 +1,97 @@
+"""What the application stands on: laid without a word to anybody, opened when the application starts."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import leasehold
+from leasehold.server.access import SqlAccessPolicy
+from leasehold.server.database import open_engine, sessions_of
+from leasehold.server.demo import end_demo, make_demo
+from leasehold.server.document_store import SqlDocumentStore
+from leasehold.server.identity import open_identity
+from leasehold.server.keys import load_keys
+from leasehold.server.limiting import make_limiter
+from leasehold.server.migrating import migrate
+from leasehold.server.services import Services
+from leasehold.server.sign_outs import SignOuts
+from leasehold.valkey.embedded.paths import open_data_dir
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
+
+    from leasehold.client import Client
+    from leasehold.documents.fastapi import LockRouter
+    from leasehold.documents.ports import AccessPolicy, DocumentStore
+    from leasehold.server.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """Everything that can be made before the application starts. Nothing is connected yet."""
+
+    settings: Settings
+    engine: AsyncEngine
+    sessions: async_sessionmaker[AsyncSession]
+    client: Client
+    documents: DocumentStore
+    access: AccessPolicy
+
+    @classmethod
+    def lay(cls, settings: Settings) -> Self:
+        """As the settings say; `leasehold.InvalidRequest` if they cannot be right."""
+        engine = open_engine(settings.database_url)
+        sessions = sessions_of(engine)
+        client = leasehold.connect(
+            settings.store_url,
+            data_dir=settings.data_dir if settings.store_url is None else None,
+            timeout=settings.store_timeout,
+            allow_eviction=settings.allow_eviction,
+        )
+        return cls(settings, engine, sessions, client, SqlDocumentStore(sessions), SqlAccessPolicy(sessions))
+
+    @asynccontextmanager
+    async def open(self, live: LockRouter) -> AsyncGenerator[Services]:
+        """The services, for as long as a worker runs. The database must answer; the store may come later."""
+        settings = self.settings
+        secret = settings.secret_key.get_secret_value() if settings.secret_key else None
+        keys = load_keys(secret, settings.data_dir)
+        _make_private(settings)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.engine.dispose)
+            stack.push_async_callback(self.client.close)
+            await migrate(self.engine)
+            if not settings.demo:
+                await end_demo(self.sessions)
+            identity = await stack.enter_async_context(
+                open_identity(self.sessions, self.client, keys=keys, settings=settings)
+            )
+            if settings.demo:
+                await make_demo(self.sessions, identity.passwords)
+            await stack.enter_async_context(SignOuts(self.sessions, identity.revocations, live))
+            yield Services(
+                settings=settings,
+                keys=keys,
+                engine=self.engine,
+                sessions=self.sessions,
+                client=self.client,
+                locks=live.documents,
+                documents=self.documents,
+                access=self.access,
+                live=live,
+                identity=identity,
+                limiter=make_limiter(settings),
+            )
+
+
+def _make_private(settings: Settings) -> None:
+    """The database in the data directory is for us alone; SQLite makes the files beside it as it finds this one."""
+    kept = settings.data_dir / "documents.sqlite"
+    if settings.database_url == f"sqlite:///{kept}":
+        open_data_dir(settings.data_dir)
+        os.close(os.open(kept, os.O_RDWR | os.O_CREAT, 0o600))

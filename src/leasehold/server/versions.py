@@ -1,0 +1,61 @@
+"""Saving, and what was saved."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from starlette.responses import Response
+
+from leasehold.documents.gate import Gate
+from leasehold.documents.ports import Save
+from leasehold.server.content import check_size
+from leasehold.server.document_schemas import (
+    NewContent,
+    SavedContent,
+    Version,
+    VersionSummary,
+    show_version,
+)
+from leasehold.server.editors import CurrentEditor
+from leasehold.server.paging import Asks, Page
+from leasehold.server.people import CurrentUser
+from leasehold.server.refusals import ALLOWED, ALLOWED_OR_RESCUED
+from leasehold.server.save_answers import tell_saved
+from leasehold.server.services import UsesServices
+from leasehold.server.version_store import Versions
+
+
+def versions_router() -> APIRouter:
+    """``/api/documents/{document_id}/content`` and ``…/versions``."""
+    router = APIRouter(prefix="/api/documents/{document_id}", tags=["documents"])
+
+    @router.put("/content", response_model=SavedContent, responses=ALLOWED_OR_RESCUED)
+    async def save_content(
+        document_id: str, asked: NewContent, editor: CurrentEditor, services: UsesServices
+    ) -> Response:
+        """For editors who hold the lock. 409 if it could not become a version: then it is kept as a draft."""
+        await Gate(services.access).check(editor.user_id, document_id, "editor")
+        check_size(asked.content, at_most=services.settings.max_content_bytes)
+        save = Save(document_id, editor, asked.content, asked.base_version, int(asked.fence))
+        return tell_saved(await services.locks.save(save, release=asked.release, reason=asked.reason))
+
+    @router.get("/versions", responses=ALLOWED)
+    async def list_versions(
+        document_id: str, which: Asks, user: CurrentUser, services: UsesServices
+    ) -> Page[VersionSummary]:
+        """For viewers, newest first."""
+        await Gate(services.access).check(user.user_id, document_id, "viewer")
+        found = await Versions(services.sessions).of(document_id, which=which)
+        return which.page(found, lambda each: VersionSummary(**show_version(each)))
+
+    @router.get("/versions/{version}", responses=ALLOWED)
+    async def get_version(
+        document_id: str,
+        version: Annotated[int, Path(ge=0, le=2**53 - 1)],
+        user: CurrentUser,
+        services: UsesServices,
+    ) -> Version:
+        """For viewers."""
+        await Gate(services.access).check(user.user_id, document_id, "viewer")
+        return Version(**show_version(await Versions(services.sessions).get(document_id, version)))
+
+    return router
