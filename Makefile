@@ -11,7 +11,7 @@ BY_FILE  ?= -n 2 --dist loadfile
 SEEDS ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-all check fix simulate bench types lock clean
+.PHONY: help serve schemas test test-all check fix simulate bench types lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -23,8 +23,11 @@ $(STAMP): requirements.lock pyproject.toml Makefile
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps -e .
 	@touch $(STAMP)
 
-serve: $(STAMP) ## Run the embedded store in the foreground and say how to use it.
-	$(BIN)/leasehold serve
+serve: $(STAMP) ## Run the document service with a demo team, and say how to sign in.
+	$(BIN)/leasehold serve --demo
+
+schemas: $(STAMP) ## Write the schemas of the document protocol, from the server's own types.
+	$(BIN)/python -m leasehold.documents.schemas > docs/protocol.schema.json
 
 test: $(STAMP) brokers postgres check ## Set up, check and test everything, with reduced counts.
 	$(BIN)/python -m pytest $(PARALLEL) --ignore tests/operations

@@ -12,7 +12,7 @@ from bench.plan import FULL, QUICK, Bench
 from bench.progress import Progress
 from bench.result import Result
 from bench.server import Server
-from bench.targets import ALL, Target
+from bench.targets import ALL, GROUPS, Target
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
@@ -20,21 +20,25 @@ PLOTS = HERE.parent / "docs" / "img"
 
 DESCRIPTION = """\
 Measures Leasehold against the limit (bare hiredis) and its peers, interleaved on one
-server and one event loop, and prints every target beside its result."""
+server and one event loop, and the document service against bare ones; prints every
+target beside its result."""
 
 EPILOG = (
     "targets:\n"
     + "\n".join(f"  {target.id:<4} {target.work}" for target in ALL)
+    + "\ngroups:\n"
+    + "\n".join(f"  {group:<8} {' '.join(targets)}" for group, targets in GROUPS.items())
     + """
 
 examples:
   python -m bench                          everything: table, bench/results.json, docs/img/*.svg (minutes)
-  python -m bench --quick --json out.json  within 45 seconds; writes nothing else
+  python -m bench --quick --json out.json  the locks within 45 seconds; writes nothing else
+  python -m bench --quick server           the document service within a minute
   python -m bench P1 P2                    two targets in full length; writes nothing unless asked
 
 Ratios count, absolute figures are the machine's. P1 and P4 are judged by the median of the ratios of
 each round, P2 and P3 by the best round of each side, P5 by the median of the rounds, in PINGs of the
-same run. Server µs/call come from INFO commandstats."""
+same run, P8 and P9 by the median of the ratios of each round. Server µs/call come from INFO commandstats."""
 )
 
 
@@ -42,7 +46,8 @@ def main() -> int:
     options = _parser().parse_args()
     # The library rightly warns about a server without persistence; here that is the plan.
     logging.getLogger("leasehold").setLevel(logging.ERROR)
-    chosen = [target for target in ALL if not options.targets or target.id in options.targets]
+    wanted = _wanted(options.targets, is_quick=options.quick)
+    chosen = [target for target in ALL if target.id in wanted]
     plan = QUICK if options.quick else FULL
     with Server() as server, Progress() as progress:
         results = uvloop.run(_measure(chosen, Bench(server, plan, progress)))
@@ -69,7 +74,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "targets", nargs="*", metavar="TARGET", type=_target, help="only these (default: all)"
+        "targets",
+        nargs="*",
+        metavar="TARGET",
+        type=_target,
+        help="only these, by id or group (default: all; with --quick: locks)",
     )
     parser.add_argument(
         "--quick", action="store_true", help="shorter rounds, and fewer for the peers no target names"
@@ -82,11 +91,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _target(text: str) -> str:
+def _target(text: str) -> tuple[str, ...]:
     known = [target.id for target in ALL]
+    if text.lower() in GROUPS:
+        return GROUPS[text.lower()]
     if text.upper() not in known:
-        raise argparse.ArgumentTypeError(f"no target {text!r}; there are {', '.join(known)}")
-    return text.upper()
+        raise argparse.ArgumentTypeError(f"no target {text!r}; there are {', '.join((*known, *GROUPS))}")
+    return (text.upper(),)
+
+
+def _wanted(given: list[tuple[str, ...]], *, is_quick: bool) -> set[str]:
+    groups = given or ([GROUPS["locks"]] if is_quick else list(GROUPS.values()))
+    return {target for group in groups for target in group}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,19 @@ from typing import Any
 from bench.plan import Plan
 from bench.result import Check, Result, Series
 
-PACKAGES = ("leasehold", "hiredis", "redis", "uvloop", "python-redis-lock", "pottery", "valkey-glide")
+PACKAGES = (
+    "leasehold",
+    "hiredis",
+    "redis",
+    "uvloop",
+    "python-redis-lock",
+    "pottery",
+    "valkey-glide",
+    "fastapi",
+    "uvicorn",
+    "websockets",
+    "sqlalchemy",
+)
 
 
 def write(path: Path, results: list[Result], *, plan: Plan, server_version: str) -> None:

@@ -2,58 +2,150 @@ from __future__ import annotations
 
 import json
 import signal
+import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.conftest import finish
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Cli
+    from tests.cli.conftest import Cli, Terminal
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_serve_prints_a_url_that_works_and_ends_cleanly(
+pytestmark = pytest.mark.timeout(300)
+
+
+def facts_of(process: subprocess.Popen[str]) -> dict[str, str]:
+    assert process.stdout
+    shown = [process.stdout.readline().rstrip("\n") for _ in range(7)]
+    assert shown[0] == "Leasehold is running"
+    return dict(line.split(None, 1) for line in shown[1:])
+
+
+def get(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return answer.read()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name)
+def test_serve_prints_addresses_that_work_and_ends_cleanly(
     cli_for: Callable[[None], Cli], tmp_path: Path, how: signal.Signals
 ) -> None:
     cli = cli_for(None)
-    process = cli.start("serve", "--data-dir", str(tmp_path / "store"))
-    assert process.stdout
-    shown = [process.stdout.readline().rstrip("\n") for _ in range(6)]
-    assert shown[0] == "The embedded Valkey is running"
-    facts = dict(line.split(None, 1) for line in shown[1:])
-    assert facts["url"].startswith("unix://")
-    assert facts["data"] == str(tmp_path / "store")
-    assert facts["try"] == f"leasehold run demo --url {facts['url']} -- sleep 5"
-    assert cli("run", "demo", "--url", facts["url"], "--", "true").code == 0
+    process = cli.start("serve", "--port", "0", "--data-dir", str(tmp_path / "here"))
+    facts = facts_of(process)
+    assert b'"ready"' in get(f"{facts['open']}/readyz")
+    assert facts["store"].startswith("unix://")
+    assert facts["data"] == str(tmp_path / "here")
+    assert facts["look"] == f"leasehold ls --url {facts['store']}"
+    assert cli("run", "demo", "--url", facts["store"], "--", "true").code == 0
     process.send_signal(how)
     answer = finish(process)
     assert (answer.code, answer.err) == (0, "")
 
 
-def test_serve_without_a_directory_suggests_the_plain_command(cli_for: Callable[[None], Cli]) -> None:
-    process = cli_for(None).start("serve")
-    assert process.stdout
-    shown = [process.stdout.readline() for _ in range(6)]
-    assert any(line.split(None, 1) == ["try", "leasehold run demo -- sleep 5\n"] for line in shown)
+def test_serve_without_a_directory_uses_the_one_of_all_commands(cli_for: Callable[[None], Cli]) -> None:
+    cli = cli_for(None)
+    process = cli.start("serve", "--port", "0")
+    facts = facts_of(process)
+    assert facts["look"] == "leasehold ls"
+    assert facts["data"] == f"{cli.env['XDG_DATA_HOME']}/leasehold"
     process.terminate()
     assert finish(process).code == 0
 
 
 def test_serve_as_json(cli_for: Callable[[None], Cli], tmp_path: Path) -> None:
-    process = cli_for(None).start("serve", "--json", env={"LEASEHOLD_DATA_DIR": str(tmp_path / "here")})
+    environ = {"LEASEHOLD_DATA_DIR": str(tmp_path / "here"), "LEASEHOLD_PORT": "0"}
+    process = cli_for(None).start("serve", "--json", "--workers", "2", env=environ)
     assert process.stdout
     shown = json.loads(process.stdout.readline())
+    assert shown["address"].startswith("http://127.0.0.1:")
+    assert shown["store_url"].startswith("unix:///")
     assert shown["data_dir"] == str(tmp_path / "here")
-    assert shown["url"].startswith("unix:///")
+    assert len(shown["workers"]) == 2
+    assert shown["demo"] == []
     process.terminate()
     assert finish(process).code == 0
 
 
+def test_serve_demo_shows_how_to_sign_in(cli_for: Callable[[None], Cli]) -> None:
+    process = cli_for(None).start("serve", "--demo", "--port", "0")
+    facts_of(process)
+    assert process.stdout
+    table = [process.stdout.readline().split() for _ in range(6)]
+    assert table[1] == ["sign", "in", "as", "password", "who", "is"]
+    assert table[2] == ["olga@demo.example", "demo-olga", "Olga,", "owner"]
+    assert [row[-1] for row in table[2:]] == ["owner", "editor", "editor", "viewer"]
+    process.terminate()
+    assert finish(process).code == 0
+
+
+def test_on_a_terminal_it_is_a_panel_and_ctrl_c_ends_it(
+    cli_for: Callable[[None], Cli], terminal: Terminal
+) -> None:
+    process = cli_for(None).start_in_terminal(terminal.slave, "serve", "--demo", "--port", "0")
+    terminal.expect("Leasehold is running", within=150)
+    terminal.expect("│ vera@demo.example")
+    terminal.type("\x03")
+    answer = finish(process)
+    assert (answer.code, answer.err) == (0, "")
+
+
+def test_the_store_is_shown_without_its_password(cli: Cli) -> None:
+    url = cli.env["LEASEHOLD_STORE_URL"].replace("redis://", "redis://default:canary@")
+    process = cli.start("serve", "--json", "--port", "0", "--store-url", url)
+    assert process.stdout
+    assert "canary" not in process.stdout.readline()
+    process.terminate()
+    assert "canary" not in finish(process).err
+
+
 def test_an_unusable_directory_is_exit_2(cli_for: Callable[[None], Cli], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    answer = cli_for(None)("serve", "--data-dir", str(tmp_path / "file"))
+    answer = cli_for(None)("serve", "--port", "0", "--data-dir", str(tmp_path / "file"))
     assert answer.code == 2
     assert "give a directory" in answer.line
+
+
+def test_wrong_settings_are_exit_2_with_a_line_for_each(cli: Cli) -> None:
+    environ = {"LEASEHOLD_DOCUMENT_TTL": "20", "LEASEHOLD_DOCUMENT_HEARTBEAT": "10", "LEASEHOLD_WORKERS": "0"}
+    answer = cli("serve", "--port", "99999", env=environ)
+    assert answer.code == 2
+    lines = answer.err.splitlines()
+    assert lines[0] == "leasehold: these settings are not valid"
+    assert [line.split(":")[0].strip() for line in lines[1:]] == [
+        "LEASEHOLD_PORT",
+        "LEASEHOLD_WORKERS",
+        "LEASEHOLD_DOCUMENT_HEARTBEAT",
+    ]
+
+
+def test_wrong_settings_as_json(cli: Cli) -> None:
+    answer = cli("serve", "--json", "--port", "99999")
+    assert answer.code == 2
+    assert answer.error["code"] == "invalid_request"
+    assert "LEASEHOLD_PORT" in answer.error["message"]
+
+
+def test_the_demo_is_for_this_machine_only(cli: Cli) -> None:
+    answer = cli("serve", "--demo", "--host", "0.0.0.0")
+    assert answer.code == 2
+    assert "loopback only" in answer.err
+
+
+def test_without_its_extra_serve_says_what_to_install(cli: Cli, tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "limits.py").write_text("raise ModuleNotFoundError('No module named limits', name='limits')")
+    answer = cli("serve", env={"PYTHONPATH": str(hidden)})
+    assert answer.code == 2
+    assert answer.line == "leasehold: serve needs limits: pip install 'leasehold[server]'"
+
+
+def test_other_commands_do_not_load_the_server(cli: Cli) -> None:
+    code = "import sys, leasehold.cli.app; print(sorted({'fastapi', 'sqlalchemy', 'pydantic', 'uvicorn'} & set(sys.modules)))"
+    assert cli.python(code).out == "[]\n"

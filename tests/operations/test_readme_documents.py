@@ -6,10 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from examples.wiki import Page as WikiPage
+from examples.wiki import Wiki, signed_in
 from tests.operations.pages import Page
 from tests.support.waiting import eventually_async
 
 import leasehold
+from leasehold.documents import Editor, Grant
 from leasehold.operations import Operations
 from leasehold.operations.guards.sql import guarded_update
 from leasehold.operations.guards.valkey import guarded_set
@@ -121,3 +124,13 @@ async def test_a_consumer_does_each_payout_once_under_its_lock(
             await broker.publish({"deal_id": deal_id}, stream="payouts")
         await eventually_async(has_paid, within=60)
     assert said.count("paying 42\n") == 1
+
+
+@PAGE.runs("lock_router(locks")
+async def test_an_application_gets_locks_for_its_own_pages(example: Example, names: dict[str, Any]) -> None:
+    pages = Wiki(home=WikiPage(Grant("home", Editor("", ""), 0)))
+    await example.run(names | {"signed_in": signed_in, "policy": pages, "pages": pages})
+    ana, olga = ({"Authorization": f"Bearer {name}"} for name in ("ana", "olga"))
+    assert (await names["web"].post("/api/documents/home/lock", headers=ana)).status_code == 200
+    busy = await names["web"].post("/api/documents/home/lock", headers=olga)
+    assert (busy.status_code, busy.json()["lock_holder"]["user_name"]) == (409, "Ana")

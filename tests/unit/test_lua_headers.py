@@ -7,28 +7,70 @@ from importlib import resources
 
 import pytest
 
+from leasehold.documents import scripts as document_scripts
+from leasehold.documents.live import scripts as socket_scripts
 from leasehold.valkey import scripts
 
-LUA = resources.files("leasehold.valkey") / "lua"
-FILES = {
-    path.name.removesuffix(".lua"): path.read_text() for path in LUA.iterdir() if path.name.endswith(".lua")
-}
-SHARED = {
-    path.name.removesuffix(".lua"): path.read_text()
-    for path in (LUA / "shared").iterdir()
-    if path.name.endswith(".lua")
-}
-DECLARED = {script.name: script for script in scripts.ALL}
+
+def lua_files(folder):
+    return {
+        path.name.removesuffix(".lua"): path.read_text()
+        for path in (folder.iterdir() if folder.is_dir() else ())
+        if path.name.endswith(".lua")
+    }
+
+
+class Family:
+    """Scripts that live in one folder, with what they share; what is not there is looked up among the locks'."""
+
+    def __init__(self, package, declared):
+        folder = resources.files(package) / "lua"
+        self.files = lua_files(folder)
+        self.own_parts = lua_files(folder / "shared")
+        self.declared = {script.name: script for script in declared}
+        self.keys = {key for script in declared for key in script.keys} - {"…"}
+
+    def parts_of(self, name):
+        """The shared parts that a script uses, in their order."""
+        lines = re.findall(r"^-- Uses: (.+)$", self.files[name], re.MULTILINE)
+        return [part.strip() for line in lines for part in line.split(",")]
+
+    def text_of_part(self, part):
+        return self.own_parts.get(part) or LOCKS.own_parts[part]
+
+
+LOCKS = Family("leasehold.valkey", scripts.ALL)
+DOCUMENTS = Family("leasehold.documents", document_scripts.ALL)
+SOCKETS = Family("leasehold.documents.live", socket_scripts.ALL)
+FAMILIES = {"locks": LOCKS, "documents": DOCUMENTS, "sockets": SOCKETS}
 
 # "…" in a header: as many locks as there are, so the script names them in a loop.
-REPEATED = {name for name, script in DECLARED.items() if "…" in script.keys}
-KEY_NAMES = {key for script in scripts.ALL for key in script.keys} - {"…"}
+REPEATED = {name for name, script in LOCKS.declared.items() if "…" in script.keys}
 
-every_script = pytest.mark.parametrize("name", sorted(FILES))
-every_file = pytest.mark.parametrize("name", sorted(FILES | SHARED))
+SCRIPTS = [(family, name) for family in FAMILIES for name in sorted(FAMILIES[family].files)]
+PARTS = [(family, name) for family in FAMILIES for name in sorted(FAMILIES[family].own_parts)]
+
+
+def each(names):
+    """One test for each script, as its family, its name and its text."""
+    return pytest.mark.parametrize(
+        ("family", "name", "text"),
+        [
+            (FAMILIES[family], name, FAMILIES[family].files.get(name) or FAMILIES[family].own_parts[name])
+            for family, name in names
+        ],
+        ids=[f"{family}-{name}" for family, name in names],
+    )
+
+
+every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
+every_script = each(SCRIPTS)
+every_part = each(PARTS)
+every_file = each([*SCRIPTS, *PARTS])
 FUNCTIONS = {
     function
-    for text in SHARED.values()
+    for family in FAMILIES.values()
+    for text in family.own_parts.values()
     for function in re.findall(r"^local function (\w+)", text, re.MULTILINE)
 }
 
@@ -53,131 +95,128 @@ def code_of(text):
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
 
 
-def test_every_file_is_declared_and_every_declaration_has_a_file():
-    assert set(FILES) == set(DECLARED)
+@every_family
+def test_every_file_is_declared_and_every_declaration_has_a_file(family):
+    assert set(family.files) == set(family.declared)
 
 
-def test_every_shared_file_is_used():
-    used = {part for text in FILES.values() for part in re.findall(r"^-- Uses: (.+)$", text, re.MULTILINE)}
-    assert {part.strip() for line in used for part in line.split(",")} == set(SHARED)
+@every_family
+def test_every_shared_file_is_used(family):
+    used = {part for name in family.files for part in family.parts_of(name)}
+    assert family.own_parts.keys() <= used <= family.own_parts.keys() | LOCKS.own_parts.keys()
+
+
+def test_no_family_hides_what_the_locks_share():
+    assert not DOCUMENTS.own_parts.keys() & LOCKS.own_parts.keys()
 
 
 @every_script
-def test_the_header_is_the_declaration(name):
-    assert header(FILES[name], "KEYS") == DECLARED[name].keys
-    assert header(FILES[name], "ARGV") == DECLARED[name].arguments
+def test_the_header_is_the_declaration(family, name, text):
+    assert header(text, "KEYS") == family.declared[name].keys
+    assert header(text, "ARGV") == family.declared[name].arguments
 
 
 def test_one_script_takes_as_many_locks_as_there_are():
     assert sorted(REPEATED) == ["acquire_all"]
 
 
-@pytest.mark.parametrize("name", sorted(set(FILES) - REPEATED))
-def test_the_first_lines_name_what_the_header_says(name):
+@each([(family, name) for family, name in SCRIPTS if name not in REPEATED])
+def test_the_first_lines_name_what_the_header_says(family, name, text):
     for table in ("KEYS", "ARGV"):
-        names, values = naming_line(FILES[name], table)
-        assert names == header(FILES[name], table)
+        names, values = naming_line(text, table)
+        assert names == header(text, table)
         assert values == tuple(f"{table}[{number}]" for number in range(1, len(names) + 1))
 
 
-@pytest.mark.parametrize("name", sorted(REPEATED))
-def test_what_repeats_is_named_in_a_loop_as_the_header_says(name):
+@each([("locks", name) for name in sorted(REPEATED)])
+def test_what_repeats_is_named_in_a_loop_as_the_header_says(family, name, text):
     """The n-th lock has the n-th group of keys and of arguments."""
-    assert code_of(FILES[name]).startswith("local keys, arguments = KEYS, ARGV\n")
+    assert code_of(text).startswith("local keys, arguments = KEYS, ARGV\n")
     for table, field in (("keys", "KEYS"), ("arguments", "ARGV")):
-        *names, last = header(FILES[name], field)
+        *names, last = header(text, field)
         assert last == "…"
         size = len(names)
         offsets = [f" - {size - number}" if number < size else "" for number in range(1, size + 1)]
         values = ", ".join(f"{table}[{size} * number{offset}]" for offset in offsets)
-        assert f"  local {', '.join(names)} = {values}\n" in FILES[name]
+        assert f"  local {', '.join(names)} = {values}\n" in text
 
 
 @every_script
-def test_keys_and_arguments_are_named_first_and_never_indexed_later(name):
-    lines = code_of(FILES[name]).strip().splitlines()
+def test_keys_and_arguments_are_named_first_and_never_indexed_later(family, name, text):
+    lines = code_of(text).strip().splitlines()
     naming = [line for line in lines if re.search(r"\b(KEYS|ARGV)\b", line)]
     assert naming == lines[: len(naming)]
     assert len(naming) <= 2
 
 
-@pytest.mark.parametrize("name", sorted(SHARED))
-def test_shared_functions_take_what_they_need_as_arguments(name):
-    assert not re.search(r"\b(KEYS|ARGV)\b", code_of(SHARED[name]))
+@every_part
+def test_shared_functions_take_what_they_need_as_arguments(family, name, text):
+    assert not re.search(r"\b(KEYS|ARGV)\b", code_of(text))
 
 
 @every_script
-def test_the_header_says_what_the_script_does_and_what_it_returns(name):
-    lines = FILES[name].splitlines()
+def test_the_header_says_what_the_script_does_and_what_it_returns(family, name, text):
+    lines = text.splitlines()
     assert re.match(r"-- [A-Z].+\.$", lines[0])
     assert any(line.startswith("-- Returns: ") for line in lines)
 
 
 @every_file
-def test_a_script_is_short_and_never_walks_the_keyspace(name):
-    text = (FILES | SHARED)[name]
+def test_a_script_is_short_and_never_walks_the_keyspace(family, name, text):
     assert len(text.splitlines()) < 60
     called = {command.upper() for command in re.findall(r"redis\.p?call\(\s*['\"](\w+)", text)}
     assert not called & {"KEYS", "SCAN", "FLUSHALL", "FLUSHDB", "RANDOMKEY"}
 
 
 @every_file
-def test_every_key_that_a_script_touches_came_in_as_a_key(name):
+def test_every_key_that_a_script_touches_came_in_as_a_key(family, name, text):
     """A cluster finds the slot by KEYS; a key put together inside a script may live elsewhere."""
-    for call in re.findall(r"redis\.p?call\((.*)", code_of((FILES | SHARED)[name])):
+    for call in re.findall(r"redis\.p?call\((.*)", code_of(text)):
         command, *arguments = call.split(", ")
         if command.startswith("'TIME'"):
             continue
         if command == "'PUBLISH'":
-            assert re.match(r"'leasehold:' \.\. [\w.]*channel$", arguments[0]), call
+            assert re.match(r"'leasehold:' \.\. [\w.]*channel$|'doc_lock:(events|notices)'$", arguments[0]), (
+                call
+            )
             continue
-        assert re.match(rf"({'|'.join(KEY_NAMES)})\b", arguments[0]), call
+        assert re.match(rf"({'|'.join(family.keys)})\b", arguments[0]), call
 
 
 @every_script
-def test_a_script_is_given_every_key_that_its_shared_parts_touch(name):
+def test_a_script_is_given_every_key_that_its_shared_parts_touch(family, name, text):
     """A shared part names keys as its script does; one that the script was not given would be nil there."""
-    parts = [
-        part
-        for line in re.findall(r"^-- Uses: (.+)$", FILES[name], re.MULTILINE)
-        for part in line.split(", ")
-    ]
     touched = {
         key
-        for text in (FILES[name], *(SHARED[part] for part in parts))
-        for key in re.findall(rf"redis\.p?call\('\w+', ({'|'.join(KEY_NAMES)})\b", code_of(text))
+        for part in (text, *map(family.text_of_part, family.parts_of(name)))
+        for key in re.findall(rf"redis\.p?call\('\w+', ({'|'.join(family.keys)})\b", code_of(part))
     }
-    assert touched <= set(DECLARED[name].keys)
+    assert touched <= set(family.declared[name].keys)
 
 
 @every_script
-def test_shared_parts_stand_below_what_they_use(name):
+def test_shared_parts_stand_below_what_they_use(family, name, text):
     """Lua knows a local function only below its definition; above, the name is a global that is nil."""
-    parts = [
-        part
-        for line in re.findall(r"^-- Uses: (.+)$", FILES[name], re.MULTILINE)
-        for part in line.split(", ")
-    ]
     above = set()
-    for text in (*(SHARED[part] for part in parts), FILES[name][FILES[name].find("-- Uses: ") :]):
-        own = set(re.findall(r"^local function (\w+)", text, re.MULTILINE))
-        called = set(re.findall(r"(?<![\w.:])(\w+)\(", code_of(text))) & FUNCTIONS
+    for part in (*map(family.text_of_part, family.parts_of(name)), text[text.find("-- Uses: ") :]):
+        own = set(re.findall(r"^local function (\w+)", part, re.MULTILINE))
+        called = set(re.findall(r"(?<![\w.:])(\w+)\(", code_of(part))) & FUNCTIONS
         assert called <= above | own
         above |= own
 
 
 @every_file
-def test_large_numbers_are_not_written_as_lua_writes_them(name):
+def test_large_numbers_are_not_written_as_lua_writes_them(family, name, text):
     """`tostring` and `..` keep 14 digits; a fence has 16."""
-    code = code_of((FILES | SHARED)[name])
+    code = code_of(text)
     assert "tostring" not in code
     assert not re.search(r"\.\.\s*count|count\s*\.\.", code)
 
 
 @every_script
-def test_what_is_sent_to_the_server_has_no_comments_and_knows_its_own_hash(name):
+def test_what_is_sent_to_the_server_has_no_comments_and_knows_its_own_hash(family, name, text):
     import hashlib
 
-    script = DECLARED[name]
+    script = family.declared[name]
     assert b"--" not in script.source
     assert script.sha == hashlib.sha1(script.source).hexdigest().encode()

@@ -7,6 +7,7 @@ from leasehold.documents.problems import busy
 from leasehold.server.application_store import Applications
 from leasehold.server.deleting import Deleting
 from leasehold.server.editors import CurrentEditor
+from leasehold.server.ids import PathId
 from leasehold.server.member_store import Members
 from leasehold.server.paging import Asks, Page
 from leasehold.server.people import CurrentUser
@@ -35,14 +36,16 @@ def applications_router() -> APIRouter:
         return which.page(found, lambda each: Application.of(*each))
 
     @router.get("/{application_id}", responses=ALLOWED)
-    async def get_application(application_id: str, user: CurrentUser, services: UsesServices) -> Application:
+    async def get_application(
+        application_id: PathId, user: CurrentUser, services: UsesServices
+    ) -> Application:
         """For members."""
         found = await Applications(services.sessions).get(application_id, user_id=user.user_id)
         return Application.of(*found)
 
     @router.patch("/{application_id}", responses=ALLOWED)
     async def rename_application(
-        application_id: str, asked: ApplicationName, user: CurrentUser, services: UsesServices
+        application_id: PathId, asked: ApplicationName, user: CurrentUser, services: UsesServices
     ) -> Application:
         """For owners."""
         applications = Applications(services.sessions)
@@ -50,7 +53,7 @@ def applications_router() -> APIRouter:
 
     @router.delete("/{application_id}", status_code=204, responses=ALLOWED_UNLESS)
     async def delete_application(
-        application_id: str, editor: CurrentEditor, services: UsesServices
+        application_id: PathId, editor: CurrentEditor, services: UsesServices
     ) -> Response:
         """For owners: with its projects and documents. 409 if somebody else edits one of them right now."""
         members = await Members(services.sessions).ids_of(application_id)

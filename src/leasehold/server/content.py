@@ -48,16 +48,6 @@ def hash_of(encoded: str) -> str:
     return hashlib.sha256(encoded.encode()).hexdigest()
 
 
-def lines_of(content: Content) -> list[str]:
-    """For comparing: the lines of a text, or of a JSON object as people would write it."""
-    text = (
-        content
-        if isinstance(content, str)
-        else json.dumps(content, ensure_ascii=False, indent=2, sort_keys=True)
-    )
-    return text.splitlines()
-
-
 def _check(content: Content) -> None:
     pending: list[tuple[Any, int]] = [(content, 1)]
     while pending:

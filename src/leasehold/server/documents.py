@@ -7,7 +7,6 @@ from starlette.responses import Response
 
 from leasehold.documents.gate import Gate
 from leasehold.documents.problems import busy
-from leasehold.documents.wire import ID_PATTERN, MAX_ID
 from leasehold.server.deleting import Deleting
 from leasehold.server.document_schemas import (
     Document,
@@ -18,6 +17,7 @@ from leasehold.server.document_schemas import (
 )
 from leasehold.server.document_shelf import Documents
 from leasehold.server.editors import CurrentEditor
+from leasehold.server.ids import PathId, QueryId
 from leasehold.server.member_store import Members
 from leasehold.server.paging import Asks, Page
 from leasehold.server.people import CurrentUser
@@ -25,7 +25,6 @@ from leasehold.server.refusals import ALLOWED, ALLOWED_UNLESS, SIGNED_IN
 from leasehold.server.rights import tell_rights_changed
 from leasehold.server.services import UsesServices
 
-OfOne = Annotated[str | None, Query(max_length=MAX_ID, pattern=ID_PATTERN)]
 Personal = Annotated[bool | None, Query()]
 
 
@@ -46,8 +45,8 @@ def documents_router() -> APIRouter:
         which: Asks,
         user: CurrentUser,
         services: UsesServices,
-        application_id: OfOne = None,
-        project_id: OfOne = None,
+        application_id: QueryId = None,
+        project_id: QueryId = None,
         personal: Personal = None,
     ) -> Page[DocumentSummary]:
         """All that one can see, newest change first. Those of an application are those of its projects, too."""
@@ -61,14 +60,14 @@ def documents_router() -> APIRouter:
         return which.page(found, lambda each: DocumentSummary(**show_document(each, user.user_id)))
 
     @router.get("/{document_id}", responses=ALLOWED)
-    async def get_document(document_id: str, user: CurrentUser, services: UsesServices) -> Document:
+    async def get_document(document_id: PathId, user: CurrentUser, services: UsesServices) -> Document:
         """For viewers: the document as it is now."""
         row = await Documents(services.sessions).get(document_id, user_id=user.user_id)
         return Document(**show_document(row, user.user_id))
 
     @router.patch("/{document_id}", responses=ALLOWED)
     async def rename_document(
-        document_id: str, asked: DocumentTitle, user: CurrentUser, services: UsesServices
+        document_id: PathId, asked: DocumentTitle, user: CurrentUser, services: UsesServices
     ) -> Document:
         """For editors, whoever has the lock: a title is not content."""
         await Gate(services.access).check(user.user_id, document_id, "editor")
@@ -77,7 +76,7 @@ def documents_router() -> APIRouter:
         return Document(**show_document(await documents.get(document_id, user_id=user.user_id), user.user_id))
 
     @router.delete("/{document_id}", status_code=204, responses=ALLOWED_UNLESS)
-    async def delete_document(document_id: str, editor: CurrentEditor, services: UsesServices) -> Response:
+    async def delete_document(document_id: PathId, editor: CurrentEditor, services: UsesServices) -> Response:
         """For owners: with its versions and drafts. 409 if somebody else edits it right now."""
         await Gate(services.access).check(editor.user_id, document_id, "owner")
         row = await Documents(services.sessions).get(document_id, user_id=editor.user_id)

@@ -16,6 +16,7 @@ from leasehold.server.document_schemas import SavedContent
 from leasehold.server.draft_schemas import Comparison, ContentAt, Draft, DraftSummary, Restoring, show_draft
 from leasehold.server.draft_store import Drafts
 from leasehold.server.editors import CurrentEditor
+from leasehold.server.ids import PathId
 from leasehold.server.paging import Asks, Page
 from leasehold.server.people import CurrentUser
 from leasehold.server.refusals import ALLOWED, ALLOWED_OR_STILL_A_DRAFT, ALLOWED_UNLESS
@@ -29,7 +30,7 @@ def drafts_router() -> APIRouter:
 
     @router.get("", responses=ALLOWED)
     async def list_drafts(
-        document_id: str, which: Asks, user: CurrentUser, services: UsesServices
+        document_id: PathId, which: Asks, user: CurrentUser, services: UsesServices
     ) -> Page[DraftSummary]:
         """For editors: open ones first, newest first."""
         await Gate(services.access).check(user.user_id, document_id, "editor")
@@ -37,14 +38,16 @@ def drafts_router() -> APIRouter:
         return which.page(found, lambda each: DraftSummary(**show_draft(each)))
 
     @router.get("/{draft_id}", responses=ALLOWED)
-    async def get_draft(document_id: str, draft_id: str, user: CurrentUser, services: UsesServices) -> Draft:
+    async def get_draft(
+        document_id: PathId, draft_id: PathId, user: CurrentUser, services: UsesServices
+    ) -> Draft:
         """For editors."""
         await Gate(services.access).check(user.user_id, document_id, "editor")
         return Draft(**show_draft(await Drafts(services.sessions, document_id).get(draft_id)))
 
     @router.get("/{draft_id}/compare", responses=ALLOWED)
     async def compare_draft(
-        document_id: str, draft_id: str, user: CurrentUser, services: UsesServices
+        document_id: PathId, draft_id: PathId, user: CurrentUser, services: UsesServices
     ) -> Comparison:
         """For editors: the draft beside what it was made from and what the document is now."""
         await Gate(services.access).check(user.user_id, document_id, "editor")
@@ -61,7 +64,7 @@ def drafts_router() -> APIRouter:
 
     @router.post("/{draft_id}/restore", response_model=SavedContent, responses=ALLOWED_OR_STILL_A_DRAFT)
     async def restore_draft(
-        document_id: str, draft_id: str, asked: Restoring, editor: CurrentEditor, services: UsesServices
+        document_id: PathId, draft_id: PathId, asked: Restoring, editor: CurrentEditor, services: UsesServices
     ) -> Response:
         """For editors who hold the lock: it becomes a new version. Otherwise 409, and it is still a draft."""
         await Gate(services.access).check(editor.user_id, document_id, "editor")
@@ -71,7 +74,7 @@ def drafts_router() -> APIRouter:
 
     @router.post("/{draft_id}/discard", responses=ALLOWED_UNLESS)
     async def discard_draft(
-        document_id: str, draft_id: str, user: CurrentUser, services: UsesServices
+        document_id: PathId, draft_id: PathId, user: CurrentUser, services: UsesServices
     ) -> Draft:
         """For its author, and for owners. It is kept, but not open any more."""
         access = await Gate(services.access).check(user.user_id, document_id, "viewer")

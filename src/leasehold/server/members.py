@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from leasehold.server.ids import PathId
 from leasehold.server.member_store import Members
 from leasehold.server.paging import Asks, Page
 from leasehold.server.people import CurrentUser
@@ -17,7 +18,7 @@ def members_router() -> APIRouter:
 
     @router.get("", responses=ALLOWED)
     async def list_members(
-        application_id: str, which: Asks, user: CurrentUser, services: UsesServices
+        application_id: PathId, which: Asks, user: CurrentUser, services: UsesServices
     ) -> Page[Member]:
         """For members."""
         role, found = await Members(services.sessions).of(application_id, by=user.user_id, which=which)
@@ -28,7 +29,7 @@ def members_router() -> APIRouter:
 
     @router.post("", status_code=201, responses=ALLOWED_UNLESS)
     async def add_member(
-        application_id: str, asked: NewMember, user: CurrentUser, services: UsesServices
+        application_id: PathId, asked: NewMember, user: CurrentUser, services: UsesServices
     ) -> Member:
         """For owners. 404 if nobody is registered with the address, 409 if they are a member already."""
         added = await Members(services.sessions).add(
@@ -39,7 +40,7 @@ def members_router() -> APIRouter:
 
     @router.patch("/{user_id}", responses=ALLOWED_UNLESS)
     async def change_member(
-        application_id: str, user_id: str, asked: MemberRole, user: CurrentUser, services: UsesServices
+        application_id: PathId, user_id: PathId, asked: MemberRole, user: CurrentUser, services: UsesServices
     ) -> Member:
         """For owners. 409 if that would leave no owner."""
         changed = await Members(services.sessions).change(
@@ -50,7 +51,7 @@ def members_router() -> APIRouter:
 
     @router.delete("/{user_id}", status_code=204, responses=ALLOWED_UNLESS)
     async def remove_member(
-        application_id: str, user_id: str, user: CurrentUser, services: UsesServices
+        application_id: PathId, user_id: PathId, user: CurrentUser, services: UsesServices
     ) -> None:
         """For owners, and for whoever leaves. 409 if that would leave no owner."""
         await Members(services.sessions).remove(application_id, user_id, by=user.user_id)

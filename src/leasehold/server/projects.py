@@ -1,14 +1,12 @@
 """Projects: parts of an application."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from leasehold.documents.problems import busy
-from leasehold.documents.wire import ID_PATTERN, MAX_ID
 from leasehold.server.deleting import Deleting
 from leasehold.server.editors import CurrentEditor
+from leasehold.server.ids import PathId, QueryId
 from leasehold.server.member_store import Members
 from leasehold.server.paging import Asks, Page
 from leasehold.server.people import CurrentUser
@@ -17,8 +15,6 @@ from leasehold.server.refusals import ALLOWED, ALLOWED_UNLESS, SIGNED_IN
 from leasehold.server.rights import tell_rights_changed
 from leasehold.server.services import UsesServices
 from leasehold.server.team_schemas import NewProject, Project
-
-OfOne = Annotated[str | None, Query(max_length=MAX_ID, pattern=ID_PATTERN)]
 
 
 def projects_router() -> APIRouter:
@@ -35,7 +31,7 @@ def projects_router() -> APIRouter:
 
     @router.get("", responses=SIGNED_IN)
     async def list_projects(
-        which: Asks, user: CurrentUser, services: UsesServices, application_id: OfOne = None
+        which: Asks, user: CurrentUser, services: UsesServices, application_id: QueryId = None
     ) -> Page[Project]:
         """Those of one's applications, or of one of them, by name."""
         found = await Projects(services.sessions).of_user(
@@ -44,12 +40,12 @@ def projects_router() -> APIRouter:
         return which.page(found, Project.of)
 
     @router.get("/{project_id}", responses=ALLOWED)
-    async def get_project(project_id: str, user: CurrentUser, services: UsesServices) -> Project:
+    async def get_project(project_id: PathId, user: CurrentUser, services: UsesServices) -> Project:
         """For members of its application."""
         return Project.of(await Projects(services.sessions).get(project_id, user_id=user.user_id))
 
     @router.delete("/{project_id}", status_code=204, responses=ALLOWED_UNLESS)
-    async def delete_project(project_id: str, editor: CurrentEditor, services: UsesServices) -> Response:
+    async def delete_project(project_id: PathId, editor: CurrentEditor, services: UsesServices) -> Response:
         """For owners of its application: with its documents. 409 if somebody else edits one of them right now."""
         project = await Projects(services.sessions).get(project_id, user_id=editor.user_id)
         edited = await Deleting(services.sessions, services.locks).project(project_id, by=editor)

@@ -16,6 +16,7 @@ from leasehold.server.document_schemas import (
     show_version,
 )
 from leasehold.server.editors import CurrentEditor
+from leasehold.server.ids import PathId
 from leasehold.server.paging import Asks, Page
 from leasehold.server.people import CurrentUser
 from leasehold.server.refusals import ALLOWED, ALLOWED_OR_RESCUED
@@ -30,7 +31,7 @@ def versions_router() -> APIRouter:
 
     @router.put("/content", response_model=SavedContent, responses=ALLOWED_OR_RESCUED)
     async def save_content(
-        document_id: str, asked: NewContent, editor: CurrentEditor, services: UsesServices
+        document_id: PathId, asked: NewContent, editor: CurrentEditor, services: UsesServices
     ) -> Response:
         """For editors who hold the lock. 409 if it could not become a version: then it is kept as a draft."""
         await Gate(services.access).check(editor.user_id, document_id, "editor")
@@ -40,7 +41,7 @@ def versions_router() -> APIRouter:
 
     @router.get("/versions", responses=ALLOWED)
     async def list_versions(
-        document_id: str, which: Asks, user: CurrentUser, services: UsesServices
+        document_id: PathId, which: Asks, user: CurrentUser, services: UsesServices
     ) -> Page[VersionSummary]:
         """For viewers, newest first."""
         await Gate(services.access).check(user.user_id, document_id, "viewer")
@@ -49,7 +50,7 @@ def versions_router() -> APIRouter:
 
     @router.get("/versions/{version}", responses=ALLOWED)
     async def get_version(
-        document_id: str,
+        document_id: PathId,
         version: Annotated[int, Path(ge=0, le=2**53 - 1)],
         user: CurrentUser,
         services: UsesServices,

@@ -1,0 +1,61 @@
+"""P9: one lock change to 2,000 sockets of one worker: how soon all are told, and what each costs while it is idle."""
+
+from dataclasses import replace
+from statistics import median
+
+from bench import contest
+from bench.contest import Contestant
+from bench.documents import watching
+from bench.documents.processes import raise_file_limit
+from bench.documents.watching import SOCKETS
+from bench.plan import Bench
+from bench.result import OURS, Check, Result, Series
+
+BARE = "websockets.broadcast"
+
+CONTESTANTS = [
+    Contestant(BARE, watching.bare_broadcast, ()),
+    Contestant(OURS, watching.leasehold_service, ()),
+]
+
+
+async def run(bench: Bench) -> list[Result]:
+    raise_file_limit()
+    series = await contest.hold(
+        CONTESTANTS,
+        measure=watching.measure,
+        workers=SOCKETS,
+        bench=_adjusted(bench),
+        title=f"P9 {SOCKETS:,} sockets",
+    )
+    bare, ours = series
+    each = ours.fact("KiB each")
+    checks = [
+        Check("p99 in times bare", 3, _ratio(ours, bare), is_upper=True),
+        Check("KiB per idle socket", 48, median(each) if each else None, is_upper=True),
+    ]
+    return [
+        Result(
+            "P9",
+            f"one change to {SOCKETS:,} sockets",
+            "median of the ratios of each round",
+            checks,
+            series,
+            workers=SOCKETS,
+            unit="changes/s",
+            facts="first … p99: from when the change is asked for (over HTTP, or over a socket of the bare one) until "
+            "a socket is told; KiB each: resident memory of the worker for each idle socket",
+        )
+    ]
+
+
+def _adjusted(bench: Bench) -> Bench:
+    """Every change is 2,000 arrivals, so that a few rounds do."""
+    return replace(bench, plan=replace(bench.plan, rounds=max(7, bench.plan.rounds), warmup_seconds=0.5))
+
+
+def _ratio(ours: Series, bare: Series) -> float | None:
+    mine, theirs = ours.fact("p99 ms"), bare.fact("p99 ms")
+    if not mine or len(mine) != len(theirs):
+        return None
+    return median(a / b for a, b in zip(mine, theirs, strict=True))

@@ -1,0 +1,292 @@
+"""What a worker makes of what it hears: only newer states are told, and each is told what it should see."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from tests.documents.host import DictStore
+from tests.documents.serving import TIMES, Roles
+from tests.support.waiting import eventually_async
+
+import leasehold
+from leasehold import StoreRefused, StoreUnavailable
+from leasehold.documents import DocumentLocks, Editor, Event, Hold, Holder, LockState, Taking, Version
+from leasehold.documents.gate import Gate
+from leasehold.documents.live.deadlines import Deadlines
+from leasehold.documents.live.hub import Hub
+from leasehold.documents.live.news import News, between
+from leasehold.documents.live.notices import Notices
+from leasehold.documents.messages import FROM_SERVER
+from leasehold.documents.state import ENDED
+
+ANA, ANA_ELSEWHERE = Editor("ana", "Ana", "tab-1"), Editor("ana", "Ana", "tab-2")
+OLGA, BOB = Editor("olga", "Olga", "tab-1"), Editor("bob", "Bob", "tab-1")
+
+
+def held(
+    by: Editor = ANA, *, fence: int = 5, step: int = 0, taker: Editor | None = None, read_at: float = 100
+):
+    taking = None if taker is None else Taking(taker, read_at + 3)
+    return LockState("doc", Version(fence, step), read_at, Holder(by, 90.0), read_at + 45, taking)
+
+
+def free(*, fence: int = 5, reason: str | None = "released", by: Editor | None = ANA, read_at: float = 100):
+    last = None
+    if reason is not None:
+        last = Hold(fence, ANA.person, 90.0, read_at, reason, None if by is None else by.person)
+    return LockState("doc", Version(fence, ENDED), read_at, last=last)
+
+
+@pytest.mark.parametrize(
+    ("known", "now", "kind", "by"),
+    [
+        pytest.param(free(), held(fence=6), "document_locked", ANA, id="acquired"),
+        pytest.param(held(), free(), "document_unlocked", ANA, id="released"),
+        pytest.param(held(), free(reason="idle"), "document_unlocked", ANA, id="idle"),
+        pytest.param(held(), free(by=None), "document_unlocked", ANA, id="released, by nobody known"),
+        pytest.param(held(), free(reason="expired", by=None), "document_lock_expired", None, id="expired"),
+        pytest.param(held(), held(step=1, taker=OLGA), "document_force_save_requested", OLGA, id="marked"),
+        pytest.param(held(step=1, taker=OLGA), held(step=2), "document_locked", ANA, id="mark withdrawn"),
+        pytest.param(
+            held(step=1, taker=OLGA), held(OLGA, fence=6), "document_force_taken", OLGA, id="taken"
+        ),
+        pytest.param(
+            held(step=1, taker=OLGA), held(BOB, fence=7), "document_locked", BOB, id="marked, and then another"
+        ),
+        pytest.param(held(), held(ANA_ELSEWHERE, fence=6), "document_locked", ANA, id="moved"),
+        pytest.param(held(), held(BOB, fence=7), "document_locked", BOB, id="another one"),
+        pytest.param(
+            held(), held(BOB, fence=7, step=1, taker=OLGA), "document_force_save_requested", OLGA,
+            id="another one, marked",
+        ),
+        pytest.param(held(), free(fence=9, reason=None), "document_unlocked", None, id="all is forgotten"),
+        pytest.param(free(), free(fence=9), "document_unlocked", ANA, id="held and released meanwhile"),
+    ],
+)  # fmt: skip
+def test_what_was_missed_is_told_by_its_outcome(known, now, kind, by) -> None:
+    event = between(known, now)
+    assert (event.kind, event.state, event.saved) == (kind, now, None)
+    assert event.triggered_by == (by and by.person)
+
+
+def test_that_nothing_is_known_of_a_free_lock_is_no_news() -> None:
+    assert between(free(), free(fence=9, reason=None)) is None
+    assert between(free(reason=None), free(fence=9, reason=None)) is None
+
+
+def test_each_is_told_whether_it_is_them() -> None:
+    news = News(Event("document_locked", held(), ANA.person))
+    texts = [news.for_others(), news.for_holder(ANA_ELSEWHERE), news.for_holder(ANA)]
+    seen = []
+    for text in texts:
+        message = FROM_SERVER.validate_json(text)
+        assert message.data.lock_holder == message.data.lock.lock_holder
+        seen.append((message.data.lock_holder.same_user, message.data.lock_holder.tab_is_mine))
+        assert "tab-1" not in text
+    assert seen == [(False, False), (True, False), (True, True)]
+
+
+def test_a_change_is_written_once_for_everybody() -> None:
+    news = News(Event("document_locked", held(), ANA.person))
+    assert news.for_others() is news.for_others()
+    assert news.for_holder(ANA) is news.for_holder(replace(ANA))
+
+
+class Watcher:
+    """Stands in for a socket: remembers what it is told."""
+
+    def __init__(self, editor: Editor) -> None:
+        self.editor = editor
+        self.outbox = self
+        self.told: list[dict] = []
+
+    def tell(self, what, text) -> None:
+        assert what == "doc"
+        self.told.append(json.loads(text))
+
+    @property
+    def kinds(self) -> list[str]:
+        return [message["type"] for message in self.told]
+
+
+@asynccontextmanager
+async def watched(valkey):
+    """A hub that listens to nobody, the document's lock, and a watcher."""
+    async with leasehold.connect(valkey.url) as client:
+        documents = DocumentLocks(client, DictStore("doc"), times=TIMES)
+        hub = Hub(documents, gate=Gate(Roles()), notices=Notices(client.wire))
+        watcher = Watcher(BOB)
+        async with hub.joining("doc") as room:
+            room.members.add(watcher)
+        try:
+            yield hub, room, watcher
+        finally:
+            await hub.close()
+
+
+def newest(room, **changes) -> LockState:
+    """A state that is newer than what the room knows."""
+    version = Version(room.state.version.fence + 1000, 0)
+    return replace(held(read_at=room.state.read_at + 1), version=version, **changes)
+
+
+async def test_what_is_not_newer_is_dropped(valkey) -> None:
+    async with watched(valkey) as (hub, room, watcher):
+        state = newest(room)
+        hub.hear(Event("document_locked", state, ANA.person))
+        assert watcher.kinds == ["document_locked"]
+        hub.hear(Event("document_locked", state, ANA.person))
+        fence = state.version.fence
+        older = [
+            replace(state, version=Version(fence - 1, 0)),
+            replace(state, version=Version(fence - 1, ENDED), holder=None, held_until=None),
+            replace(
+                state, version=Version(0, ENDED), holder=None, held_until=None, read_at=state.read_at + 9
+            ),
+        ]
+        for each in older:
+            hub.hear(Event("document_unlocked", each, ANA.person))
+            hub.learn(each)
+        assert watcher.kinds == ["document_locked"]
+        assert room.state == state
+
+
+async def test_steps_of_one_hold_come_in_their_order(valkey) -> None:
+    async with watched(valkey) as (hub, room, watcher):
+        state = newest(room)
+        fence = state.version.fence
+        marked = replace(state, version=Version(fence, 1), taking=Taking(OLGA, state.read_at + 3))
+        ended = replace(state, version=Version(fence, ENDED), holder=None, held_until=None)
+        hub.hear(Event("document_force_save_requested", marked, OLGA.person))
+        hub.hear(Event("document_locked", state, ANA.person))
+        hub.hear(Event("document_unlocked", ended, ANA.person))
+        hub.hear(Event("document_force_save_requested", marked, OLGA.person))
+        assert watcher.kinds == ["document_force_save_requested", "document_unlocked"]
+
+
+async def test_an_extended_hold_is_no_news_but_it_is_known(valkey) -> None:
+    async with watched(valkey) as (hub, room, watcher):
+        state = newest(room)
+        hub.learn(state)
+        extended = replace(state, read_at=state.read_at + 10, held_until=state.held_until + 10)
+        hub.learn(extended)
+        assert room.state == extended
+        hub.learn(state)
+        assert room.state == extended
+        assert watcher.kinds == ["document_locked"]
+
+
+async def test_a_hold_that_was_shortened_in_the_books_is_looked_at_when_it_ends(valkey, ana) -> None:
+    """The timer of a hold is the newest one's, and what it finds is told, though nothing was heard."""
+    async with watched(valkey) as (hub, _, watcher):
+        granted = await hub.documents.acquire("doc", ana)
+        hub.learn(granted.state)
+        valkey.call("DEL", "doc_lock:{doc}", "doc_lock:{doc}:history", "doc_lock:{doc}:held_until")
+        hub.learn(
+            replace(granted.state, read_at=granted.state.read_at + 1, held_until=granted.state.read_at + 1.01)
+        )
+        await eventually_async(lambda: watcher.kinds == ["document_locked", "document_unlocked"], within=10)
+
+
+async def test_a_room_without_anybody_is_gone_with_its_timer(valkey, ana) -> None:
+    async with watched(valkey) as (hub, _, watcher):
+        hub.learn((await hub.documents.acquire("doc", ana)).state)
+        assert hub._deadlines._timers
+        hub.leave(watcher, "doc")
+        assert not hub._rooms
+        assert not hub._deadlines._timers
+        hub.leave(watcher, "doc")
+
+
+async def test_nothing_is_known_of_what_nobody_watches(valkey) -> None:
+    async with watched(valkey) as (hub, _, watcher):
+        hub.hear(Event("document_locked", replace(held(), document_id="other"), ANA.person))
+        assert list(hub._rooms) == ["doc"]
+        assert not watcher.told
+
+
+async def test_a_join_that_fails_leaves_no_room_behind(valkey, own_server) -> None:
+    server = own_server("valkey9")
+    async with leasehold.connect(server.url, timeout=0.3) as client:
+        documents = DocumentLocks(client, DictStore("doc"), times=TIMES)
+        hub = Hub(documents, gate=Gate(Roles()), notices=Notices(client.wire))
+        server.kill()
+        with pytest.raises(StoreUnavailable):
+            async with hub.joining("doc"):
+                pass
+        assert not hub._rooms
+
+
+class Reading:
+    """Answers looks as it is told, and remembers what was asked."""
+
+    def __init__(self, *answers) -> None:
+        self.answers = list(answers)
+        self.asked: list[list[str]] = []
+        self.learnt: list[str] = []
+
+    async def read(self, document_ids):
+        self.asked.append(list(document_ids))
+        answer = self.answers.pop(0) if self.answers else set(document_ids)
+        if isinstance(answer, Exception):
+            raise answer
+        return [replace(free(), document_id=each) for each in document_ids if each in answer]
+
+    def learn(self, state) -> None:
+        self.learnt.append(state.document_id)
+
+
+@asynccontextmanager
+async def looking(*answers):
+    reading = Reading(*answers)
+    deadlines = Deadlines(reading.read, reading.learn)
+    try:
+        yield reading, deadlines
+    finally:
+        await deadlines.close()
+
+
+async def test_a_store_that_does_not_answer_is_asked_until_it_does() -> None:
+    failures = [StoreUnavailable("away")] * 3
+    async with looking(*failures) as (reading, deadlines):
+        deadlines.look(["a", "b"])
+        await eventually_async(lambda: reading.learnt == ["a", "b"], within=10)
+        assert reading.asked == [["a", "b"]] * 4
+
+
+async def test_one_that_fails_does_not_hide_the_others() -> None:
+    async with looking(StoreRefused("what is this?"), StoreRefused("what is this?")) as (reading, deadlines):
+        deadlines.look(["bad", "good", "better"])
+        await eventually_async(lambda: reading.learnt == ["good", "better"], within=10)
+        assert reading.asked == [["bad", "good", "better"], ["bad"], ["good"], ["better"]]
+        assert list(deadlines._timers) == ["bad"]  # it will be asked again
+
+
+async def test_one_that_cannot_be_read_is_looked_at_again_later(monkeypatch) -> None:
+    monkeypatch.setattr("leasehold.documents.live.deadlines._UNREADABLE_EVERY", 0.05)
+    async with looking({"good"}, set()) as (reading, deadlines):
+        deadlines.look(["bad", "good"])
+        await eventually_async(lambda: reading.learnt == ["good", "bad"], within=10)
+        assert reading.asked == [["bad", "good"], ["bad"], ["bad"]]
+
+
+async def test_many_that_are_due_together_are_looked_at_in_batches() -> None:
+    async with looking() as (reading, deadlines):
+        deadlines.look([str(number) for number in range(250)])
+        await eventually_async(lambda: len(reading.learnt) == 250, within=10)
+        assert [len(batch) for batch in reading.asked] == [100, 100, 50]
+
+
+async def test_a_mark_is_looked_at_when_it_lapses_and_a_hold_when_it_ends() -> None:
+    async with looking() as (_, deadlines):
+        loop = asyncio.get_running_loop()
+        for state, left in ((held(), 45), (held(step=1, taker=OLGA), 4)):
+            deadlines.set(state)
+            (timer,) = deadlines._timers.values()
+            assert left <= timer.when() - loop.time() + 0.5 <= left + 1
+        deadlines.set(free())
+        assert not deadlines._timers

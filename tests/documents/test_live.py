@@ -1,0 +1,411 @@
+"""Everybody who watches learns what happens: through other workers, without pub/sub, and beside those who do not read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+import redis.asyncio
+from tests.documents.serving import SOON, host
+from tests.support.waiting import eventually_async
+
+import leasehold
+from leasehold.documents import Times, Version
+from leasehold.documents.fastapi import SocketLimits, lock_router
+from leasehold.documents.live.socket import Socket
+from leasehold.documents.messages import CloseCode
+
+
+@pytest.fixture
+async def made(valkey):
+    async with host(valkey.url) as application:
+        yield application
+
+
+async def test_what_one_worker_does_is_told_by_the_others(made) -> None:
+    here, there = await made.worker(times=Times(save_within=0.3)), await made.worker()
+    vera, ana = await there.socket("vera", None, "doc"), await there.socket("ana", "one", "doc")
+    bystander = await there.socket("vera", None, "other")
+    await here.lock("ana", tab="one")
+    seen = await vera.hear("document_locked")
+    assert (seen["lock_holder"]["user_id"], seen["lock_holder"]["tab_is_mine"]) == ("ana", False)
+    assert (await ana.hear("document_locked"))["lock_holder"]["tab_is_mine"]
+    await here.ask("olga", "POST", "/documents/doc/lock/force-take")
+    told = [await vera.hear() for _ in range(2)]
+    assert [each["type"] for each in told] == ["document_force_save_requested", "document_force_taken"]
+    assert told[0]["triggered_by"] == {"user_id": "olga", "user_name": "Olga"}
+    assert (told[1]["lock_holder"]["user_id"], told[1]["saved"]) == ("olga", False)
+    versions = [
+        (int(each["lock"]["version"]["fence"]), each["lock"]["version"]["step"]) for each in (seen, *told)
+    ]
+    assert versions == sorted(set(versions))
+    await here.unlock("olga")
+    unlocked = await vera.hear("document_unlocked")
+    assert (unlocked["lock_holder"], unlocked["lock"]["locked"]) == (None, False)
+    assert unlocked["triggered_by"]["user_id"] == "olga"
+    await bystander.silence()
+
+
+@pytest.mark.parametrize("pushes", ["heard", "cut"])
+async def test_an_expiry_is_told_within_a_second_after_the_ttl(valkey, proxy, pushes) -> None:
+    """With pub/sub cut as well: the timers of the workers that watch are enough."""
+    way = proxy(valkey)
+    async with host(valkey.url) as made:
+        times = Times(ttl=2, heartbeat=0.9)
+        here, there = await made.worker(times=times, url=way.url), await made.worker(times=times, url=way.url)
+        watching = [await worker.socket("vera", None, "doc") for worker in (here, there)]
+        await here.lock("ana")
+        for talk in watching:
+            await talk.hear("document_locked")
+        way.drop_pushes(pushes == "cut")
+        left_ms = valkey.call("PTTL", "doc_lock:{doc}")
+        ends_at = time.time() + left_ms / 1000
+        for talk in watching:
+            expired = await talk.hear("document_lock_expired", within=30)
+            late = time.time() - ends_at
+            assert expired["lock_holder"] is None
+            assert not expired["lock"]["locked"]
+            assert expired["triggered_by"] is None
+            assert late < 1
+        assert (way.pushes_dropped > 0) == (pushes == "cut")
+
+
+async def test_a_hold_that_is_extended_is_not_told_to_have_expired(valkey, proxy) -> None:
+    way = proxy(valkey)
+    async with host(valkey.url) as made:
+        worker = await made.worker(times=Times(ttl=1.5, heartbeat=0.5), url=way.url)
+        vera = await worker.socket("vera", None, "doc")
+        await worker.lock("ana")
+        await vera.hear("document_locked")
+        way.drop_pushes()
+        for _ in range(6):
+            await asyncio.sleep(0.5)
+            await worker.ask("ana", "POST", "/documents/doc/lock/heartbeat")
+        await vera.silence()
+        await vera.hear("document_lock_expired", within=30)
+
+
+async def test_a_force_take_that_nobody_withdraws_is_told_to_have_lapsed(valkey, proxy) -> None:
+    """The taker's process died: the mark runs out by itself, and its end is derived."""
+    way = proxy(valkey)
+    async with host(valkey.url) as made:
+        times = Times(ttl=30, heartbeat=5, save_within=0.5)
+        worker, dying = await made.worker(times=times), await made.worker(times=times, url=way.url)
+        ana = await worker.socket("ana", "one", "doc")
+        await worker.lock("ana", tab="one")
+        await ana.hear("document_locked")
+        taking = asyncio.create_task(dying.ask("olga", "POST", "/documents/doc/lock/force-take"))
+        marked = await ana.hear("document_force_save_requested")
+        way.refuse()
+        way.cut()
+        lapsed = await ana.hear("document_locked", within=30)
+        assert lapsed["lock"]["taking"] is None
+        assert lapsed["lock_holder"]["tab_is_mine"]
+        assert lapsed["lock"]["version"]["step"] > marked["lock"]["version"]["step"]
+        taking.cancel()
+        with suppress(asyncio.CancelledError):
+            await taking
+
+
+async def test_what_was_missed_while_the_store_was_away_is_told_afterwards(valkey, proxy) -> None:
+    way = proxy(valkey)
+    async with host(valkey.url) as made:
+        here, there = await made.worker(), await made.worker(url=way.url)
+        vera = await there.socket("vera", None, "doc", "other")
+        await here.lock("ana", "other")
+        await vera.hear("document_locked")
+        way.refuse()
+        way.cut()
+        await here.lock("bob", "doc")
+        await here.unlock("ana", "other")
+        way.refuse(False)
+        told = {(each["document_id"], each["type"]) for each in [await vera.hear(), await vera.hear()]}
+        assert told == {("doc", "document_locked"), ("other", "document_unlocked")}
+        await here.unlock("bob", "doc")
+        await vera.hear("document_unlocked")
+
+
+async def test_rights_and_sign_ins_that_ended_while_the_store_was_away_end_afterwards(valkey, proxy) -> None:
+    way = proxy(valkey)
+    async with host(valkey.url) as made:
+        here, there = await made.worker(), await made.worker(url=way.url)
+        vera = await there.socket("vera", None, "doc")
+        ended, stays = await there.socket("ana.s1"), await there.socket("ana.s2")
+        way.refuse()
+        way.cut()
+        made.roles.roles["vera"] = None
+        await here.router.rights_changed("vera")
+        await here.router.sessions_ended("ana", "s1")
+        way.refuse(False)
+        assert (await vera.hear("room_closed"))["document_id"] == "doc"
+        assert await ended.closed() == 4401
+        await stays.silence()
+
+
+async def test_rights_and_sessions_end_in_every_worker(made) -> None:
+    here, there = await made.worker(), await made.worker()
+    vera, ana = await there.socket("vera", None, "doc"), await there.socket("ana.s1")
+    made.roles.roles["vera"] = None
+    await here.router.rights_changed("vera")
+    assert (await vera.hear("room_closed"))["document_id"] == "doc"
+    await here.router.sessions_ended("ana", "s1")
+    assert await ana.closed() == 4401
+
+
+async def test_whoever_comes_again_is_shown_what_is_true(made) -> None:
+    worker = await made.worker()
+    first = await worker.socket("vera", None, "doc")
+    await worker.lock("ana")
+    await first.hear("document_locked")
+    await first.socket.close()
+    await worker.unlock("ana")
+    await worker.lock("bob")
+    again = await worker.socket("vera")
+    joined = await again.ask("join", document_id="doc")
+    assert joined["lock"]["lock_holder"]["user_id"] == "bob"
+    await worker.unlock("bob")
+    await again.hear("document_unlocked")
+
+
+async def test_what_happens_while_the_lock_is_read_for_a_join_is_not_missed(made) -> None:
+    here, there = await made.worker(), await made.worker()
+    vera = await there.socket("vera")
+    heard: list[str] = []
+    there.router.documents.listen(lambda event: heard.append(event.kind), lambda: heard.append("resumed"))
+    await eventually_async(lambda: heard, within=SOON)
+    read = there.router.documents.state
+
+    async def read_and_be_slow(document_id):
+        state = await read(document_id)
+        await here.lock("ana")
+        await eventually_async(lambda: "document_locked" in heard, within=SOON)
+        return state
+
+    there.router.documents.state = read_and_be_slow
+    joined = await vera.ask("join", document_id="doc")
+    assert joined["lock"]["lock_holder"]["user_id"] == "ana"
+    await vera.silence()
+
+
+async def test_a_join_in_the_middle_of_changes_misses_none_of_them(made) -> None:
+    """The lock state in `joined`, followed by newer ones only, always ends with what is true."""
+    here, there = await made.worker(), await made.worker()
+    stop = asyncio.Event()
+
+    async def change() -> None:
+        while not stop.is_set():
+            await here.lock("ana")
+            await here.unlock("ana")
+        await here.lock("ana")
+
+    async def watch() -> None:
+        talk = await there.socket("vera")
+        for _ in range(10):
+            joined = await talk.ask("join", document_id="doc")
+            version = version_of(joined["lock"])
+            for _ in range(3):
+                told = await talk.hear("document_locked", "document_unlocked")
+                assert version_of(told["lock"]) > version
+                version = version_of(told["lock"])
+            await talk.say("leave", document_id="doc")
+            while (await talk.hear())["type"] != "left":
+                pass
+
+    changing = asyncio.create_task(change())
+    await asyncio.wait_for(asyncio.gather(*[watch() for _ in range(3)]), 90)
+    stop.set()
+    await changing
+    joined = await (await there.socket("vera")).ask("join", document_id="doc")
+    assert joined["lock"]["lock_holder"]["user_id"] == "ana"
+
+
+def version_of(lock) -> tuple[int, int]:
+    return int(lock["version"]["fence"]), lock["version"]["step"]
+
+
+async def tell_steps(worker, first: int, last: int, until=lambda: False) -> int:
+    """Tell the hub of changes as the store would, until something has happened; the last one."""
+    state = worker.hub._rooms["doc"].state
+    for step in range(first, last):
+        version = Version(state.version.fence, step)
+        worker.hub.learn(replace(state, version=version, read_at=state.read_at + step / 1000))
+        await asyncio.sleep(0)
+        if until():
+            return step
+    return last - 1
+
+
+async def stalled(worker):
+    """Somebody who watches and does not read any more, and the worker's end of it."""
+    talk = await worker.socket("bob", None, "doc", max_queue=1)
+    await worker.lock("ana")
+    await talk.hear("document_locked")
+    talk.socket.transport.pause_reading()
+    (slow,) = worker.hub.attendance.of("bob")
+    return talk, slow
+
+
+@pytest.mark.parametrize("protocol", ["ours", "websockets-sansio"])
+async def test_a_socket_that_does_not_read_is_closed_and_the_others_hear_everything(made, protocol) -> None:
+    options = {} if protocol == "ours" else {"uvicorn_ws": protocol}
+    worker = await made.worker(limits=SocketLimits(drain_within=0.5), **options)
+    _, slow = await stalled(worker)
+    vera = await worker.socket("vera", None, "doc", max_queue=None)
+    hearing = asyncio.create_task(hear_steps(vera, 2**31 - 1))
+    blocked_at = await tell_steps(worker, 1, 5000, lambda: slow.outbox.is_blocked)
+    assert slow.outbox.is_blocked
+    told = await tell_steps(worker, blocked_at + 1, blocked_at + 100)
+    assert len(slow.outbox._newest) == 1
+    await eventually_async(lambda: not worker.hub.attendance.of("bob"), within=SOON)
+    assert len(worker.hub._rooms["doc"].members) == 1
+    await worker.unlock("ana")
+    steps = await asyncio.wait_for(hearing, SOON)
+    assert steps == [*range(1, told + 1), 2**31 - 1]
+    await eventually_async(lambda: slow._task is None, within=SOON)
+
+
+async def hear_steps(talk, last: int) -> list[int]:
+    """The steps of every change, until one."""
+    steps = []
+    while not steps or steps[-1] < last:
+        steps.append((await talk.hear("document_locked", "document_unlocked"))["lock"]["version"]["step"])
+    return steps
+
+
+async def test_a_socket_that_reads_again_in_time_gets_the_newest_state_and_not_all_of_them(made) -> None:
+    worker = await made.worker(limits=SocketLimits(drain_within=60))
+    talk, slow = await stalled(worker)
+    blocked_at = await tell_steps(worker, 1, 5000, lambda: slow.outbox.is_blocked)
+    last = await tell_steps(worker, blocked_at + 1, blocked_at + 500)
+    assert len(slow.outbox._newest) == 1
+    talk.socket.transport.resume_reading()
+    steps = await asyncio.wait_for(hear_steps(talk, last), 60)
+    assert steps == [*range(1, blocked_at + 1), last]
+    await talk.silence()
+
+
+async def test_a_peer_that_does_not_read_is_told_why_if_it_ever_does(made) -> None:
+    """Where the server can cut: the close waits behind what was not read, and the connection is ended anyway."""
+    worker = await made.worker(limits=SocketLimits(drain_within=0.3))
+    talk, slow = await stalled(worker)
+    await tell_steps(worker, 1, 5000, lambda: slow.outbox.is_blocked)
+    await eventually_async(lambda: slow.phase == "closing", within=SOON)
+    talk.socket.transport.resume_reading()
+    assert await talk.closed() == 4508
+
+
+async def test_a_peer_that_never_reads_is_cut(made) -> None:
+    worker = await made.worker(limits=SocketLimits(drain_within=0.3))
+    _, slow = await stalled(worker)
+    await tell_steps(worker, 1, 5000, lambda: slow.outbox.is_blocked)
+    before = len(worker.server.server_state.connections)
+    await eventually_async(lambda: len(worker.server.server_state.connections) < before, within=SOON)
+    await eventually_async(lambda: slow._task is None, within=SOON)
+
+
+async def test_a_worker_that_ends_says_that_it_goes_away(made) -> None:
+    worker = await made.worker()
+    talks = [await worker.socket("vera", None, "doc") for _ in range(3)]
+    talks.append(await worker.connect())
+    worker.server.should_exit = True
+    assert [await talk.closed() for talk in talks] == [1012] * 4
+
+
+async def test_sockets_are_sent_away_by_the_application_itself_where_the_server_does_not(made) -> None:
+    worker = await made.worker()
+    talks = [await worker.socket("vera", None, "doc"), await worker.connect()]
+    await eventually_async(lambda: worker.hub.attendance.connecting, within=SOON)
+    async with worker.router.running():
+        pass
+    assert [await talk.closed() for talk in talks] == [1012] * 2
+    assert not worker.hub._rooms
+
+
+class Wire:
+    """An ASGI server that is not uvicorn: whatever is sent to its peer waits for ever once it is `stuck`."""
+
+    def __init__(self) -> None:
+        self.said: asyncio.Queue = asyncio.Queue()
+        self.sent: list[dict] = []
+        self.stuck = False
+
+    async def receive(self):
+        return await self.said.get()
+
+    async def send(self, message) -> None:
+        if self.stuck:
+            await asyncio.Event().wait()
+        self.sent.append(message)
+
+    def says(self, kind: str, **data) -> None:
+        self.said.put_nowait({"type": "websocket.receive", "text": json.dumps({"type": kind, "data": data})})
+
+
+async def test_a_server_that_cannot_cut_a_peer_is_left_to_itself(made, monkeypatch) -> None:
+    monkeypatch.setattr("leasehold.documents.live.socket._CLOSE_WITHIN", 0.1)
+    worker = await made.worker()
+    wire = Wire()
+    socket = Socket(worker.hub, receive=wire.receive, send=wire.send)
+    endpoint = worker.router.routes[-1].app
+    running = asyncio.create_task(socket.run(endpoint._admitting.admit, endpoint._talking.answer))
+    wire.says("authenticate", token="ana")
+    await eventually_async(lambda: wire.sent, within=SOON)
+    wire.stuck = True
+    socket.close(CloseCode.TOO_SLOW)
+    await asyncio.wait_for(running, SOON)
+    assert not worker.hub.attendance.of(None)
+
+
+async def test_a_server_that_cancels_a_socket_is_not_hindered(made) -> None:
+    worker = await made.worker()
+    wire = Wire()
+    socket = Socket(worker.hub, receive=wire.receive, send=wire.send)
+    endpoint = worker.router.routes[-1].app
+    running = asyncio.create_task(socket.run(endpoint._admitting.admit, endpoint._talking.answer))
+    wire.says("authenticate", token="ana")
+    await eventually_async(lambda: wire.sent, within=SOON)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not worker.hub.attendance.of(None)
+
+
+async def test_an_unreadable_record_blinds_nobody_to_the_other_documents(made, valkey) -> None:
+    worker = await made.worker()
+    vera = await worker.socket("vera", None, "doc", "other")
+    valkey.call("SET", "doc_lock:{doc}", "from another version", "PX", 60_000)
+    worker.hub._look_at_all()
+    assert (await vera.ask("join", document_id="doc"))["code"] == "store_refused"
+    await worker.lock("ana", "other")
+    assert (await vera.hear("document_locked"))["document_id"] == "other"
+    valkey.call("PUBLISH", "doc_lock:events", "nonsense")
+    await worker.unlock("ana", "other")
+    await vera.hear("document_unlocked")
+    valkey.call("DEL", "doc_lock:{doc}")
+    await worker.lock("ana", "doc")
+    assert (await vera.hear("document_locked"))["document_id"] == "doc"
+
+
+async def test_over_a_client_that_cannot_listen_changes_are_looked_for(made, valkey) -> None:
+    lent = redis.asyncio.Redis.from_url(valkey.url)
+    worker = await made.worker()
+    async with leasehold.from_client(lent) as client:
+        router = lock_router(
+            client,
+            current_user=made.sign_ins.current_user,
+            access=made.roles,
+            store=made.store,
+            authenticate=made.sign_ins.authenticate,
+        )
+        worker.app.include_router(router, prefix="/deaf")
+        async with router.running():
+            vera = await worker.introduce(await worker.connect_to("/deaf/ws"), "vera", None, "doc")
+            await worker.lock("ana")
+            await vera.hear("document_locked")
+            await worker.unlock("ana")
+            await vera.hear("document_unlocked")
+    await lent.aclose()

@@ -1,0 +1,223 @@
+"""What everybody is told, in every process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from tests.documents.cancelling import give_up
+from tests.documents.conftest import HASTY
+from tests.support.waiting import eventually_async
+
+from leasehold.documents import DocumentLocks, Times
+from leasehold.documents.state import ENDED
+
+
+class Ear:
+    """Listens to everything, and can wait for it."""
+
+    def __init__(self, locks: DocumentLocks) -> None:
+        self.events = []
+        self.gaps = 0
+        self.end = locks.listen(self.events.append, self._resumed)
+
+    def _resumed(self) -> None:
+        self.gaps += 1
+
+    async def ready(self) -> None:
+        await eventually_async(lambda: self.gaps)
+
+    async def kinds(self, count: int) -> list[str]:
+        await eventually_async(lambda: len(self.events) >= count)
+        return [event.kind.removeprefix("document_") for event in self.events]
+
+
+async def listening(desk, **options):
+    locks = await desk.worker(**options)
+    ear = Ear(locks)
+    await ear.ready()
+    return locks, ear
+
+
+async def test_every_change_is_told_to_every_process_with_all_that_there_is_to_know(own_desk, ana, bob, olga):
+    locks = await own_desk.worker(times=HASTY)
+    _, ear = await listening(own_desk)
+    granted = await locks.acquire("doc", ana)
+    taken = await locks.force_take("doc", olga)
+    released = await locks.release("doc", olga)
+    assert await ear.kinds(4) == ["locked", "force_save_requested", "force_taken", "unlocked"]
+    locked, asked, handed, unlocked = ear.events
+    assert (locked.state, locked.triggered_by, locked.saved) == (granted.state, ana.person, None)
+    assert asked.state.version == (granted.fence, 1)
+    assert asked.state.taking.by == olga
+    assert asked.state.is_held_by(ana)
+    assert (asked.triggered_by, asked.saved) == (olga.person, None)
+    assert handed.state.version == taken.state.version
+    assert handed.state.holder == taken.state.holder
+    assert (handed.triggered_by, handed.saved) == (olga.person, False)
+    assert (unlocked.state, unlocked.triggered_by, unlocked.saved) == (released, olga.person, None)
+
+
+async def test_an_event_names_its_document_whatever_that_is_called(own_desk, ana):
+    locks, ear = await listening(own_desk)
+    document_id = 'ein {Entwurf} %7B "✍"\n'
+    own_desk.host.documents[document_id] = own_desk.host["doc"]
+    granted = await locks.acquire(document_id, ana)
+    await ear.kinds(1)
+    assert ear.events[0].state == granted.state
+
+
+async def test_what_changes_nothing_is_not_told(own_desk, ana, bob):
+    locks, ear = await listening(own_desk)
+    await locks.acquire("doc", ana)
+    await locks.acquire("doc", ana)
+    await locks.acquire("doc", bob)
+    await locks.heartbeat("doc", ana)
+    await locks.heartbeat("doc", bob)
+    await locks.release("doc", bob)
+    await locks.state("doc")
+    await locks.history("doc")
+    await locks.release("doc", ana)
+    await locks.release("doc", ana)
+    await locks.state("doc")
+    assert await ear.kinds(2) == ["locked", "unlocked"]
+
+
+async def test_a_move_is_told_as_a_new_hold(own_desk, ana, ana_elsewhere):
+    locks, ear = await listening(own_desk)
+    await locks.acquire("doc", ana)
+    moved = await locks.acquire("doc", ana_elsewhere, move=True)
+    assert await ear.kinds(2) == ["locked", "locked"]
+    assert ear.events[1].state == moved.state
+
+
+async def test_a_force_take_that_was_given_up_is_told_as_locked_with_a_newer_version(own_desk, ana, olga):
+    locks, ear = await listening(own_desk)
+    granted = await locks.acquire("doc", ana)
+    taking = asyncio.create_task(locks.force_take("doc", olga))
+    await ear.kinds(2)
+    await give_up(taking)
+    assert await ear.kinds(3) == ["locked", "force_save_requested", "locked"]
+    assert ear.events[2].state.version == (granted.fence, 2)
+    assert ear.events[2].state.taking is None
+    assert ear.events[2].triggered_by == olga.person
+
+
+async def test_an_expiry_is_told_once_by_whoever_notices(own_desk, ana, bob):
+    locks, ear = await listening(own_desk, times=Times(ttl=0.2, heartbeat=0.05))
+    other = await own_desk.worker()
+    granted = await locks.acquire("doc", ana)
+
+    async def is_free():
+        return not any(state.is_locked for state in (await locks.state("doc"), await other.state("doc")))
+
+    await eventually_async(is_free)
+    await other.acquire("doc", bob)
+    assert await ear.kinds(3) == ["locked", "lock_expired", "locked"]
+    expired = ear.events[1]
+    assert expired.state.version == (granted.fence, ENDED)
+    assert expired.state.last.ended_at == granted.state.held_until
+    assert expired.triggered_by is None
+
+
+async def test_an_acquire_that_finds_it_run_out_tells_both(own_desk, ana, bob):
+    locks, ear = await listening(own_desk, times=Times(ttl=0.2, heartbeat=0.05))
+    granted = await locks.acquire("doc", ana)
+    await asyncio.sleep(0.25)
+    other = await own_desk.worker()
+    await other.acquire("doc", bob)
+    assert await ear.kinds(3) == ["locked", "lock_expired", "locked"]
+    assert [event.state.version > granted.state.version for event in ear.events[1:]] == [True, True]
+    assert ear.events[2].state.is_held_by(bob)
+
+
+async def test_a_listener_that_fails_harms_nobody_else(own_desk, ana, caplog):
+    locks = await own_desk.worker()
+
+    def fail(*_):
+        raise ValueError("not today")
+
+    locks.listen(fail, fail)
+    ear = Ear(locks)
+    await ear.ready()
+    await locks.acquire("doc", ana)
+    assert await ear.kinds(1) == ["locked"]
+    assert "a listener to changes of documents failed" in caplog.text
+
+
+async def test_what_cannot_be_read_is_passed_over(own_desk, ana):
+    locks, ear = await listening(own_desk)
+    strange = [b"", b"\xff", b"[]", b"{}", b"null", b'{"key": 1}', b'{"key": "doc_lock:{a}", "kind": "x"}']
+    hold = {"fence": "many", "step": 0}
+    strange.append(json.dumps({"key": "doc_lock:{a}", "kind": "x", "by": None, "saved": None}).encode())
+    strange.append(
+        json.dumps(
+            {
+                "key": "doc_lock:{a}",
+                "kind": "document_locked",
+                "by": None,
+                "saved": None,
+                "state": {"now_us": 1, "hold": hold},
+            }
+        ).encode()
+    )
+    for payload in strange:
+        assert own_desk.server.call("PUBLISH", "doc_lock:events", payload) == 1
+    await locks.acquire("doc", ana)
+    assert await ear.kinds(1) == ["locked"]
+
+
+async def test_who_has_heard_enough_hears_no_more(own_desk, ana):
+    locks, ear = await listening(own_desk)
+    other = Ear(locks)
+    ear.end()
+    ear.end()
+    await locks.acquire("doc", ana)
+    await other.kinds(1)
+    assert ear.events == []
+
+
+async def test_several_faces_on_one_client_all_hear(own_desk, ana):
+    locks, ear = await listening(own_desk)
+    other = Ear(DocumentLocks(own_desk.clients[0], own_desk.host))
+    await other.ready()
+    await locks.acquire("doc", ana)
+    assert await ear.kinds(1) == await other.kinds(1) == ["locked"]
+
+
+async def test_after_a_gap_listeners_are_told_to_look(own_desk, proxy, ana, bob):
+    front = proxy(own_desk.server)
+    _, ear = await listening(own_desk, url=front.url)
+    locks = await own_desk.worker()
+    await locks.acquire("doc", ana)
+    await ear.kinds(1)
+    before = ear.gaps
+    front.cut()
+    await eventually_async(lambda: ear.gaps > before)
+    await locks.release("doc", ana)
+    assert (await ear.kinds(2))[-1] == "unlocked"
+
+
+async def test_a_store_that_is_away_when_somebody_begins_to_listen_is_heard_later(own_desk, proxy, ana):
+    front = proxy(own_desk.server)
+    locks = await own_desk.worker(url=front.url)
+    front.refuse()
+    front.cut()
+    ear = Ear(locks)
+    await asyncio.sleep(0.2)
+    assert not ear.gaps
+    front.refuse(False)
+    await eventually_async(lambda: ear.gaps, within=15)
+    await locks.acquire("doc", ana)
+    assert await ear.kinds(1) == ["locked"]
+
+
+async def test_where_nothing_can_be_heard_listeners_are_told_to_look_every_second(lent_desk):
+    _, ear = await listening(lent_desk)
+    await eventually_async(lambda: ear.gaps >= 3, within=10)
+    ear.end()
+    await asyncio.sleep(0)
+    heard = ear.gaps
+    await asyncio.sleep(1.2)
+    assert ear.gaps == heard
+    assert ear.events == []

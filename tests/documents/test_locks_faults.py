@@ -1,0 +1,333 @@
+"""What breaks, and what then still holds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from tests.documents.conftest import HASTY
+from tests.documents.test_locks_events import Ear
+from tests.support.waiting import eventually_async
+
+from leasehold import StoreRefused, StoreUnavailable
+from leasehold.documents import Busy, DocumentLocks, Granted, Save, scripts
+from leasehold.documents.state import ENDED
+
+
+async def is_marked(locks):
+    return (await locks.state("doc")).taking is not None
+
+
+async def is_held_by(locks, editor):
+    return (await locks.state("doc")).is_held_by(editor)
+
+
+async def take_in_a_process(_parent, url, save_within):
+    """A worker that takes the document by force."""
+    from tests.documents.host import DictStore
+
+    import leasehold
+    from leasehold.documents import DocumentLocks, Editor, Times
+
+    async with leasehold.connect(url) as client:
+        locks = DocumentLocks(client, DictStore("doc"), times=Times(save_within=save_within))
+        await locks.force_take("doc", Editor("user-olga", "Olga", "tab-1"))
+
+
+async def test_a_taker_whose_process_is_killed_leaves_the_lock_usable(own_desk, spawn, ana, bob):
+    locks = await own_desk.worker()
+    granted = await locks.acquire("doc", ana)
+    child = spawn(take_in_a_process, own_desk.server.url, 4)
+    await eventually_async(lambda: is_marked(locks), within=30)
+    child.kill()
+    is_extended, state = await locks.heartbeat("doc", ana)
+    assert is_extended
+    assert state.version == (granted.fence, 1)
+    save_until = state.taking.save_until
+    state = await eventually_async(lambda: unmarked(locks), within=15)
+    assert state.version == (granted.fence, 2)
+    assert save_until + 1 - 0.001 <= state.read_at < save_until + 6
+    assert state.is_held_by(ana)
+    await locks.save(Save("doc", ana, "nothing lost", 0, granted.fence), release=True)
+    assert isinstance(await locks.acquire("doc", bob), Granted)
+    assert own_desk.host["doc"].versions[-1] == "nothing lost"
+
+
+async def unmarked(locks):
+    state = await locks.state("doc")
+    return None if state.taking is not None else state
+
+
+async def test_a_lock_handed_over_to_a_process_that_was_killed_is_free_in_seconds(own_desk, spawn, ana, bob):
+    locks = await own_desk.worker()
+    granted = await locks.acquire("doc", ana)
+    child = spawn(take_in_a_process, own_desk.server.url, 30)
+    await eventually_async(lambda: is_marked(locks), within=30)
+    child.kill()
+    answer = await locks.save(Save("doc", ana, "saved in time", 0, granted.fence), release=True)
+    assert answer.lock_lost is False
+    assert isinstance(await locks.acquire("doc", bob), Busy)
+    again = await eventually_async(lambda: has_acquired(locks, bob), within=15)
+    assert again.content_version == 1
+
+
+async def has_acquired(locks, editor):
+    outcome = await locks.acquire("doc", editor)
+    return outcome if isinstance(outcome, Granted) else None
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_verb_whose_reply_was_lost_is_asked_again(own_desk, proxy, ana, ana_elsewhere, bob, when):
+    front = proxy(own_desk.server)
+    locks = await own_desk.worker(url=front.url)
+
+    def cut(script):
+        return (front.cut_before_request if when == "before" else front.cut_after_request)(script.sha)
+
+    sprung = cut(scripts.ACQUIRE)
+    granted = await locks.acquire("doc", ana)
+    assert granted.state.version == (granted.fence, 0)
+    assert sprung.is_set()
+
+    sprung = cut(scripts.ACQUIRE)
+    moved = await locks.acquire("doc", ana_elsewhere, move=True)
+    assert [hold.fence for hold in await locks.history("doc")] == [moved.fence, granted.fence]
+    assert sprung.is_set()
+
+    sprung = cut(scripts.HEARTBEAT)
+    assert (await locks.heartbeat("doc", ana_elsewhere))[0]
+    assert sprung.is_set()
+
+    sprung = cut(scripts.INSPECT)
+    assert (await locks.state("doc")).version == moved.state.version
+    assert sprung.is_set()
+
+    sprung = cut(scripts.RELEASE)
+    answer = await locks.save(Save("doc", ana_elsewhere, "words", 0, moved.fence), release=True)
+    assert answer.lock_lost is False
+    assert sprung.is_set()
+
+    sprung = cut(scripts.HISTORY)
+    assert len(await locks.history("doc")) == 2
+    assert sprung.is_set()
+    assert isinstance(await locks.acquire("doc", bob), Granted)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("script", [scripts.TAKE, scripts.CLAIM], ids=["take", "claim"])
+async def test_a_force_take_goes_on_after_a_lost_reply(own_desk, proxy, ana, olga, script, when):
+    front = proxy(own_desk.server)
+    locks = await own_desk.worker(times=HASTY, url=front.url)
+    granted = await locks.acquire("doc", ana)
+    cut = front.cut_before_request if when == "before" else front.cut_after_request
+    sprung = cut(script.sha)
+    taken = await locks.force_take("doc", olga)
+    assert sprung.is_set()
+    assert taken.saved is False
+    assert taken.fence > granted.fence
+    assert (await locks.state("doc")).version == taken.state.version
+    assert len(await locks.history("doc")) == 2
+
+
+async def test_a_force_take_whose_store_is_cut_in_the_middle_is_told_so_and_the_mark_runs_out(
+    own_desk, proxy, ana, olga
+):
+    front = proxy(own_desk.server)
+    locks = await own_desk.worker()
+    granted = await locks.acquire("doc", ana)
+    slow = await own_desk.worker(url=front.url)
+    taking = asyncio.create_task(slow.force_take("doc", olga))
+    await eventually_async(lambda: is_marked(locks))
+    front.refuse()
+    front.cut()
+    with pytest.raises(StoreUnavailable):
+        await taking
+    state = await locks.state("doc")
+    assert state.is_held_by(ana)
+    assert state.version.fence == granted.fence
+    front.refuse(False)
+
+
+async def test_a_force_take_survives_a_short_cut(own_desk, proxy, ana, olga):
+    front = proxy(own_desk.server)
+    taker = await own_desk.worker(url=front.url)
+    locks = await own_desk.worker()
+    granted = await locks.acquire("doc", ana)
+    taking = asyncio.create_task(taker.force_take("doc", olga))
+    await eventually_async(lambda: is_marked(locks))
+    front.cut()
+    await locks.save(Save("doc", ana, "words", 0, granted.fence), release=True)
+    taken = await asyncio.wait_for(taking, 15)
+    assert (taken.saved, taken.content_version) == (True, 1)
+
+
+async def test_a_force_take_works_although_every_push_is_lost(own_desk, proxy, ana, olga):
+    front = proxy(own_desk.server)
+    front.drop_pushes()
+    taker = await own_desk.worker(url=front.url)
+    locks = await own_desk.worker()
+    granted = await locks.acquire("doc", ana)
+    taking = asyncio.create_task(taker.force_take("doc", olga))
+    await eventually_async(lambda: is_marked(locks))
+    await locks.save(Save("doc", ana, "words", 0, granted.fence), release=True)
+    taken = await asyncio.wait_for(taking, 10)
+    assert taken.saved is True
+    assert front.pushes_dropped
+
+
+async def test_a_server_that_forgot_the_scripts_is_taught_again(desk, ana, bob, olga):
+    locks = await desk.worker(times=HASTY)
+
+    def forget():
+        desk.server.call("SCRIPT", "FLUSH")
+
+    forget()
+    granted = await locks.acquire("doc", ana)
+    forget()
+    assert (await locks.heartbeat("doc", ana))[0]
+    forget()
+    assert [state.is_locked for state in await locks.states(["doc", "other"])] == [True, False]
+    forget()
+    assert (await locks.force_take("doc", olga)).fence > granted.fence
+    forget()
+    assert len(await locks.history("doc")) == 2
+    forget()
+    assert not (await locks.release("doc", olga)).is_locked
+
+
+@pytest.mark.parametrize(
+    "record",
+    ["nonsense", '"text"', "7", "[]", '{"version":2}', "{}"],
+    ids=lambda record: record.strip('"{}[]'),
+)
+async def test_a_record_that_cannot_be_read_is_refused_and_left_alone(locks, desk, ana, olga, record):
+    desk.server.call("SET", "doc_lock:{doc}", record)
+    for verb in (locks.acquire, locks.heartbeat, locks.release, locks.force_take):
+        with pytest.raises(StoreRefused, match="another version"):
+            await verb("doc", ana)
+    for ask in (locks.state, locks.history):
+        with pytest.raises(StoreRefused):
+            await ask("doc")
+    assert desk.server.call("GET", "doc_lock:{doc}") == record.encode()
+
+
+async def test_a_history_that_cannot_be_read_is_refused(locks, desk, ana):
+    await locks.acquire("doc", ana)
+    await locks.release("doc", ana)
+    desk.server.call("LSET", "doc_lock:{doc}:history", 0, "nonsense")
+    for ask in (locks.state, locks.history):
+        with pytest.raises(StoreRefused):
+            await ask("doc")
+    assert isinstance(await locks.acquire("doc", ana), Granted)
+
+
+async def test_a_key_that_holds_something_else_is_refused_and_left_alone(locks, desk, ana):
+    desk.server.call("RPUSH", "doc_lock:{doc}", "something")
+    with pytest.raises(StoreRefused):
+        await locks.acquire("doc", ana)
+    assert desk.server.call("LRANGE", "doc_lock:{doc}", 0, -1) == [b"something"]
+
+
+async def test_one_record_that_cannot_be_read_does_not_hide_the_others(locks, desk, ana, caplog):
+    await locks.acquire("doc", ana)
+    desk.server.call("SET", "doc_lock:{broken}", '{"version":99}')
+    states = await locks.states(["broken", "doc", "free"])
+    assert [state.document_id for state in states] == ["doc", "free"]
+    assert "'broken' cannot be read" in caplog.text
+
+
+async def test_many_states_of_a_store_that_is_away_are_unknown(desk, proxy):
+    front = proxy(desk.server)
+    locks = await desk.worker(url=front.url)
+    await locks.states(["doc"])
+    front.refuse()
+    front.cut()
+    with pytest.raises(StoreUnavailable):
+        await locks.states(["doc"])
+
+
+async def test_after_everything_is_lost_fences_and_versions_grow(desk, ana, bob):
+    locks = await desk.worker()
+    granted = await locks.acquire("doc", ana)
+    desk.server.call("FLUSHALL")
+    state = await locks.state("doc")
+    assert not state.is_locked
+    assert state.version > granted.state.version
+    is_extended, _ = await locks.heartbeat("doc", ana)
+    assert not is_extended
+    again = await locks.acquire("doc", bob)
+    assert again.state.version > state.version
+    late = await locks.save(Save("doc", ana, "late", 0, granted.fence))
+    assert (late.outcome.reason, late.lock_lost) == ("stale_fence", True)
+
+
+async def test_after_a_restart_from_an_older_snapshot_fences_grow(own_server, own_desk, ana, bob):
+    server = own_server()
+    locks = await own_desk.worker(url=server.url)
+    first = await locks.acquire("doc", ana)
+    snapshot = server.save_snapshot()
+    await locks.release("doc", ana)
+    second = await locks.acquire("doc", bob)
+    await locks.release("doc", bob)
+    server.restart_from_snapshot(snapshot)
+
+    async def reached():
+        try:
+            return await locks.state("doc")
+        except StoreUnavailable:
+            return None
+
+    state = await eventually_async(reached, within=20)
+    assert state.version.fence == first.fence
+    await locks.release("doc", ana)
+    third = await locks.acquire("doc", bob)
+    assert third.fence > second.fence > first.fence
+
+
+async def test_a_server_without_memory_grants_nothing_but_lets_holders_go_on(own_server, own_desk, ana, bob):
+    server = own_server(maxmemory="100mb")
+    locks = await own_desk.worker(url=server.url)
+    own_desk.host.documents["other"] = own_desk.host["doc"]
+    granted = await locks.acquire("doc", ana)
+    server.call("CONFIG", "SET", "maxmemory", "1")
+    with pytest.raises(StoreRefused):
+        await locks.acquire("other", bob)
+    assert (await locks.heartbeat("doc", ana))[0]
+    assert isinstance(await locks.acquire("doc", bob), Busy)
+    state = await locks.release("doc", ana)
+    assert state.version == (granted.fence, ENDED)
+    assert state.last.reason == "released"
+    server.call("CONFIG", "SET", "maxmemory", "100mb")
+    assert not (await locks.state("other")).is_locked
+    assert isinstance(await locks.acquire("other", bob), Granted)
+
+
+async def test_a_user_who_may_not_publish_can_still_edit(own_server, own_desk, ana, olga):
+    """What is told is a hint: without it everything is merely slower."""
+    server = own_server(user=["mute on >pw ~* resetchannels +@all"])
+    locks = await own_desk.worker(times=HASTY, url=server.url_for(username="mute", password="pw"))
+    ear = Ear(locks)
+    await locks.acquire("doc", ana)
+    assert (await locks.force_take("doc", olga)).saved is False
+    await locks.release("doc", olga)
+    other = Ear(DocumentLocks(own_desk.clients[0], own_desk.host))
+    for deaf in (ear, other):
+        await eventually_async(lambda deaf=deaf: deaf.gaps >= 2, within=10)
+        assert deaf.events == []
+        deaf.end()
+
+
+async def test_an_event_has_everything_that_a_listener_needs(desk, ana):
+    """Whatever is in force is told word for word, so nobody has to ask."""
+    locks = await desk.worker()
+    with desk.server.admin() as admin:
+        channel = admin.pubsub(ignore_subscribe_messages=True)
+        channel.subscribe("doc_lock:events")
+        channel.get_message(timeout=5)
+        granted = await locks.acquire("doc", ana)
+        message = channel.get_message(timeout=5) or channel.get_message(timeout=5)
+        event = json.loads(message["data"])
+        assert event["key"] == "doc_lock:{doc}"
+        assert event["state"]["hold"]["fence"] == str(granted.fence)
+        channel.close()

@@ -1,0 +1,118 @@
+"""The scripts do what the model does, at every step of long random sequences; and the comparison can fail."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from dataclasses import replace
+
+import pytest
+from tests.documents.rambling import TIMES, Ramble
+
+import leasehold
+from leasehold.documents import scripts
+from leasehold.documents.bulletin import Bulletin
+from leasehold.documents.ledger import Ledger
+
+
+async def ramble(server, *, documents, steps, seed, forgetful=False):
+    """So many documents at once, each with its model."""
+    # So patient that nothing is asked twice, which the model knows nothing of.
+    async with leasehold.connect(server.url, timeout=100) as client:
+        ledger = Ledger(client.wire, TIMES)
+        rambles = {name: Ramble(name, ledger, seed) for name in (f"doc-{n}" for n in range(documents))}
+        bulletin = Bulletin(client.wire)
+        bulletin.listen(lambda event: rambles[event.state.document_id].events.append(event), lambda: None)
+        assert await bulletin.open()
+
+        async def forget():
+            # Behind everything that was sent before, and before everything that is sent after.
+            await (client.wire.session or await client.wire.open_session()).call("FLUSHALL")
+            for one in rambles.values():
+                one.model.forget()
+
+        async with asyncio.TaskGroup() as together:
+            for one in rambles.values():
+                together.create_task(one.run(steps, forget if forgetful else None))
+        # What was told before the last answer has been heard when this one is.
+        await (await client.wire.open_session()).call("PING")
+        return list(rambles.values())
+
+
+@pytest.mark.timeout(600)
+async def test_random_sequences_go_as_the_model_says(any_server, count):
+    seed = random.randrange(10**6)
+    rambles = await ramble(
+        any_server, documents=count(full=300, quick=80), steps=count(full=120, quick=60), seed=seed
+    )
+    for one in rambles:
+        one.check_events()
+    reasons = {past.reason for one in rambles for past in one.model.history}
+    assert reasons >= {"idle", "taken", "expired", "moved", "released"}
+
+
+@pytest.mark.timeout(600)
+async def test_versions_and_fences_grow_although_everything_is_forgotten_now_and_then(any_server, count):
+    """One document, because FLUSHALL must not come between a step of another and its comparison."""
+    for _ in range(count(full=10, quick=1)):
+        any_server.call("FLUSHALL")
+        (one,) = await ramble(any_server, documents=1, steps=60, seed=random.randrange(10**6), forgetful=True)
+        assert len({state.version.fence for state in one.seen}) > 5
+
+
+PLANTED = {
+    "a release of any tab": (
+        "hold.user == user and hold.tab == tab\nif not is_own",
+        "hold.user == user\nif not is_own",
+    ),
+    "a release of any fence": ("own_fence ~= hold.fence", "false"),
+    "a move while it is marked": ("move == '0' or hold.taking", "move == '0'"),
+    "a take before the time": ("hold.taking.until_ms <= now_ms then", "true then"),
+    "a take of another call": ("hold.taking.ask == ask and hold.taking", "hold.taking"),
+    "a mark that never lapses": ("marked_until(hold) <= now_ms", "false"),
+    "a lapse that is no step": (
+        "hold.taking, hold.step = nil, hold.step + 1\ntext",
+        "hold.taking = nil\ntext",
+    ),
+    "a mark that is no step": ("hold.taking, hold.step = taker, hold.step + 1", "hold.taking = taker"),
+    "a withdrawal by anybody": ("hold.taking.ask ~= ask then return {'gone'", "false then return {'gone'"),
+    "a withdrawal of what was asked for again": ("if hold.ask ~= ask then hold.ask = nil end", ""),
+    "a heartbeat that claims": ("if hold.unclaimed then return", "if false then return"),
+    "a heartbeat of anybody": ("not hold or hold.user ~= user or hold.tab ~= tab", "not hold"),
+    "an expiry while marked that frees it": ("hold and marked_until(hold) > now_ms", "false"),
+    "a hand-over that forgets the save": (
+        "give_back(hold, reason, saved == '1')",
+        "give_back(hold, reason, false)",
+    ),
+    "a hand-over without a new fence": ("mint('0')", "tonumber(ended.fence)"),
+    "an expiry that nobody is told of": ("tell('document_lock_expired', nil, nil, describe())", ""),
+    "a force-take of whoever came after": ("expect_fence ~= hold.fence", "false"),
+}
+
+
+def plant(monkeypatch, old, new):
+    """The scripts with ``new`` in the place of ``old``, wherever that is."""
+    planted = 0
+    for script in scripts.ALL:
+        # Indentation is gone from what is searched for, so that it need not be repeated.
+        lines = "\n".join(line.strip() for line in script.source.decode().splitlines())
+        changed = lines.replace(old, new).encode()
+        planted += changed != lines.encode()
+        sha = hashlib.sha1(changed).hexdigest().encode()
+        monkeypatch.setattr(scripts, script.name.upper(), replace(script, source=changed, sha=sha))
+    assert planted, f"{old!r} is in no script"
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+async def test_a_planted_bug_is_noticed(valkey, monkeypatch, bug):
+    plant(monkeypatch, *PLANTED[bug])
+
+    async def compare():
+        for one in await ramble(valkey, documents=150, steps=40, seed=1):
+            one.check_events()
+
+    with pytest.raises((AssertionError, ExceptionGroup)) as caught:
+        await compare()
+    # By the comparison, and not because the script does not run.
+    assert isinstance(caught.value, AssertionError) or caught.value.split(AssertionError)[1] is None

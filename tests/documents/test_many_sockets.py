@@ -1,0 +1,186 @@
+"""Very many sockets in one room of one worker, and some of them that do not read."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from bench.documents.crowd import LOST, Crowd, Member
+from bench.documents.processes import raise_file_limit, resident_bytes
+from tests.server.serving import Served
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.conftest import Count
+    from tests.support.servers import Server
+
+SETTINGS: dict[str, Any] = {
+    "argon2_time_cost": 1,
+    "argon2_memory_kib": 8,
+    "rate_acquire": "off",
+    "rate_keep": "off",
+    "rate_sign_in": "off",
+    "rate_other": "off",
+    "max_sockets_per_user": 10_000,
+}
+
+# As large as a message gets, so that a queue without a limit shows in the worker's memory.
+LONG_NAME = "\N{CJK UNIFIED IDEOGRAPH-20000}" * 80
+
+GROWTH = 8 * 1024 * 1024
+"""Bytes. Without limits each change would add 1.5 KB for each socket that does not read: see the counts below."""
+
+TOO_SLOW = 4508
+SOON = 30.0
+TINY_BUFFER = 2048
+
+Version = tuple[int, int]
+
+
+class Team:
+    """An editor whose changes are watched, over REST, and whoever watches."""
+
+    def __init__(self, served: Served) -> None:
+        self._http = httpx.Client(base_url=served.base_url, timeout=SOON)
+        editor, viewer = self._register(LONG_NAME, "editor"), self._register("Vera", "viewer")
+        self._as_editor = {"Authorization": f"Bearer {editor['access_token']}"}
+        application = self._create("/api/applications", name="Team")["id"]
+        self._create(f"/api/applications/{application}/members", email=viewer["email"], role="viewer")
+        self.document = self._create("/api/documents", title="Plan", application_id=application)["id"]
+        self.watching = [
+            json.dumps({"type": "authenticate", "data": {"token": viewer["access_token"]}}),
+            json.dumps({"type": "join", "data": {"document_id": self.document}}),
+        ]
+        self.slowest = 0.0
+
+    def change(self, number: int) -> Version:
+        """Begin to edit, or stop, in turn; the version of the lock that everybody is to be told."""
+        began_at = time.monotonic()
+        answer = self._http.request(
+            "DELETE" if number % 2 else "POST",
+            f"/api/documents/{self.document}/lock",
+            headers=self._as_editor,
+        )
+        self.slowest = max(self.slowest, time.monotonic() - began_at)
+        assert answer.status_code == 200, answer.text
+        return _version(answer.json())
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _register(self, name: str, who: str) -> dict[str, Any]:
+        asked = {"email": f"{who}@example.com", "password": "correct horse battery", "display_name": name}
+        return self._answer(self._http.post("/api/auth/register", json=asked))
+
+    def _create(self, path: str, **members: str) -> dict[str, Any]:
+        return self._answer(self._http.post(path, json=members, headers=self._as_editor))
+
+    def _answer(self, answer: httpx.Response) -> dict[str, Any]:
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+
+class Heard:
+    """What each member was told, as versions of the lock."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.by_member: dict[int, list[Version]] = {}
+        self._known: dict[bytes, Version] = {}  # nearly all are told the same
+
+    def hear(self, member: Member, text: bytes) -> None:
+        if text not in self._known:
+            self._known[text] = _version(json.loads(text)["data"]["lock"])
+        self.by_member.setdefault(member.number, []).append(self._known[text])
+        self.count += 1
+
+    def of(self, member: Member) -> list[Version]:
+        return self.by_member.get(member.number, [])
+
+
+@pytest.mark.timeout(900)
+def test_whoever_reads_is_told_every_change_although_others_do_not(
+    tmp_path: Path, valkey: Server, count: Count
+) -> None:
+    sockets, silent = count(full=2000, quick=300), count(full=50, quick=30)
+    changes = count(full=500, quick=400)
+    settings = SETTINGS | {"data_dir": tmp_path / "data", "store_url": valkey.url}
+    heard = Heard()
+    raise_file_limit()
+    with Served(["--workers", "1"], settings) as served, closing(Team(served)) as team:
+        port, (worker,) = urlsplit(served.base_url).port, served.workers()
+        assert port is not None
+        with closing(Crowd(port, "/ws", heard.hear)) as crowd:
+            readers = crowd.gather([team.watching] * (sockets - silent), within=300)
+            deaf = crowd.gather([team.watching] * silent, within=60, receive_buffer=TINY_BUFFER)
+            ports = {member.connection.getsockname()[1] for member in deaf}
+            assert ports <= _connected_to(port)
+            for member in deaf:
+                crowd.stall(member)
+
+            told: list[Version] = []
+
+            def change() -> None:
+                told.append(team.change(len(told)))
+                expected = heard.count + len(readers)
+                all_heard = crowd.pump_until(lambda: heard.count >= expected, within=SOON)
+                assert all_heard, f"{expected - heard.count} were not told of change {len(told)}"
+
+            for _ in range(20):
+                change()
+            before = most = resident_bytes(worker)
+            for _ in range(changes):
+                change()
+                most = max(most, resident_bytes(worker))
+            assert most - before < GROWTH
+
+            # Half of them wake up, each perhaps before and perhaps after it was given up.
+            late = deaf[: silent // 2]
+            for member in late:
+                crowd.wake(member)
+            assert crowd.pump_until(
+                lambda: all(member.code is not None or heard.of(member)[-1:] == told[-1:] for member in late),
+                within=SOON,
+            )
+            for member in late:
+                versions = heard.of(member)
+                assert len(versions) < len(told), "what nobody reads is not kept"
+                assert all(earlier < later for earlier, later in pairwise(versions))
+                assert set(versions) <= set(told)
+                assert member.code in {None, TOO_SLOW, LOST}
+
+            # The others never do: the worker ends them, and nobody else notices.
+            eventually(lambda: not ports & _connected_to(port) - _ports(late), 60, 0.2)
+            change()
+            assert {tuple(heard.of(member)) for member in readers} == {tuple(told)}
+            assert all(member.code is None for member in readers)
+            assert team.slowest < 5
+            print(
+                f"{sockets} sockets, {silent} silent, {len(told)} changes: memory +{(most - before) // 1024} KiB, "
+                f"slowest request {1000 * team.slowest:.0f} ms, late ones {[member.code for member in late]}"
+            )
+
+
+def _version(lock: dict[str, Any]) -> Version:
+    return int(lock["version"]["fence"]), lock["version"]["step"]
+
+
+def _ports(members: list[Member]) -> set[int]:
+    return {member.connection.getsockname()[1] for member in members if member.code is None}
+
+
+def _connected_to(port: int) -> set[int]:
+    """The ports of those who have a connection to this one, as the kernel knows it at the server's end."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {
+        int(row[2].partition(":")[2], 16)
+        for row in rows
+        if int(row[1].partition(":")[2], 16) == port and row[3] == "01"
+    }

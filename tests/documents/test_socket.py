@@ -1,0 +1,510 @@
+"""One socket: from the handshake to its close, every message and every way to be sent away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+import pytest
+import websockets
+from tests.documents.serving import SOON, TIMES, host
+from tests.support.waiting import eventually_async
+
+from leasehold import StoreUnavailable
+from leasehold.documents import Times
+from leasehold.documents.fastapi import SocketLimits
+from leasehold.documents.messages import FROM_SERVER
+
+
+@pytest.fixture
+async def made(valkey):
+    async with host(valkey.url) as application:
+        yield application
+
+
+@pytest.fixture
+async def worker(made):
+    return await made.worker()
+
+
+async def nobody_left(worker) -> None:
+    """The worker has forgotten every socket and every room."""
+    hub = worker.hub
+    await eventually_async(
+        lambda: not hub._rooms and not hub.attendance.of(None) and not hub.attendance.connecting, within=SOON
+    )
+
+
+async def test_a_token_is_answered_with_who_one_is_and_the_times_to_keep(worker) -> None:
+    until = time.time() + 3600
+    worker.host.sign_ins.expires_at["ana.s1"] = until
+    talk = await worker.connect()
+    assert await talk.ask("authenticate", token="ana.s1", tab="one") == {
+        "type": "authenticated",
+        "user_id": "ana",
+        "user_name": "Ana",
+        "expires_at": until,
+        "ttl": TIMES.ttl,
+        "heartbeat": TIMES.heartbeat,
+        "idle": TIMES.idle,
+    }
+
+
+async def test_a_sign_in_without_end_is_told_as_null(worker) -> None:
+    talk = await worker.connect()
+    assert (await talk.ask("authenticate", token="ana"))["expires_at"] is None
+
+
+@pytest.mark.parametrize(
+    "data", [{"token": "0"}, {"token": "ended"}, {"ticket": "never issued"}], ids=["token", "ended", "ticket"]
+)
+async def test_whoever_is_not_signed_in_is_told_so_and_sent_away(worker, data) -> None:
+    worker.host.sign_ins.ended.add("ended")
+    talk = await worker.connect()
+    assert (await talk.ask("authenticate", **data))["code"] == "not_signed_in"
+    assert await talk.closed() == 4401
+    await nobody_left(worker)
+
+
+async def test_a_token_that_has_expired_lets_nobody_in(worker) -> None:
+    worker.host.sign_ins.expires_at["ana"] = time.time() - 1
+    talk = await worker.connect()
+    assert (await talk.ask("authenticate", token="ana"))["code"] == "not_signed_in"
+    assert await talk.closed() == 4401
+
+
+async def test_without_a_way_to_read_tokens_there_are_tickets_only(made) -> None:
+    worker = await made.worker(authenticate=None)
+    talk = await worker.connect()
+    assert (await talk.ask("authenticate", token="ana"))["code"] == "not_signed_in"
+    assert await talk.closed() == 4401
+    ticket = (await worker.ask("ana", "POST", "/live/ticket")).json()["ticket"]
+    assert (await (await worker.connect()).ask("authenticate", ticket=ticket))["user_id"] == "ana"
+
+
+async def test_nothing_is_answered_before_one_has_said_who_one_is(worker) -> None:
+    for kind in ("join", "leave", "heartbeat", "ping"):
+        talk = await worker.connect()
+        data = {} if kind == "ping" else {"document_id": "doc"}
+        assert (await talk.ask(kind, **data))["code"] == "not_signed_in"
+        assert await talk.closed() == 4401
+    assert worker.host.roles.asked == 0
+    assert not worker.hub._rooms
+
+
+UNREADABLE = {
+    "empty": "",
+    "no json": "hello",
+    "no object": "[]",
+    "no type": '{"data": {}}',
+    "no such type": '{"type": "shout", "data": {}}',
+    "no data": '{"type": "join"}',
+    "no document": '{"type": "join", "data": {}}',
+    "a number as document": '{"type": "join", "data": {"document_id": 1}}',
+    "an empty document": '{"type": "join", "data": {"document_id": ""}}',
+    "a long document": json.dumps({"type": "join", "data": {"document_id": "x" * 129}}),
+    "nul": json.dumps({"type": "join", "data": {"document_id": "a\0b"}}),
+    "a lone surrogate": '{"type": "join", "data": {"document_id": "\\ud800"}}',
+    "too much": '{"type": "join", "data": {"document_id": "doc", "user_id": "olga"}}',
+    "too much outside": '{"type": "ping", "data": {}, "as": "olga"}',
+    "idle for less than nothing": '{"type": "heartbeat", "data": {"document_id": "doc", "idle_for": -1}}',
+    "idle for NaN": '{"type": "heartbeat", "data": {"document_id": "doc", "idle_for": NaN}}',
+    "idle for ever": '{"type": "heartbeat", "data": {"document_id": "doc", "idle_for": 1e12}}',
+    "idle for text": '{"type": "heartbeat", "data": {"document_id": "doc", "idle_for": "1"}}',
+    "deep": "[" * 20000,
+    "again": '{"type": "authenticate", "data": {"token": "olga"}}',
+    "neither": '{"type": "authenticate", "data": {}}',
+    "both": '{"type": "authenticate", "data": {"token": "olga", "ticket": "x"}}',
+    "binary": b'{"type": "ping", "data": {}}',
+}
+
+
+async def test_what_is_not_understood_is_answered_and_if_repeated_ends_the_socket(made) -> None:
+    worker = await made.worker(limits=SocketLimits(mistakes=len(UNREADABLE)))
+    talk = await worker.socket("ana")
+    for said in UNREADABLE.values():
+        await talk.socket.send(said)
+        answer = await talk.hear("error")
+        assert answer["code"] == "invalid_request", said
+        assert len(answer["message"]) < 500
+    assert await talk.closed() == 4400
+    assert worker.host.roles.asked == 0
+    await nobody_left(worker)
+
+
+async def test_a_first_message_that_is_not_understood_ends_the_socket(worker) -> None:
+    for what in UNREADABLE.keys() - {"again"}:
+        talk = await worker.connect()
+        await talk.socket.send(UNREADABLE[what])
+        assert (await talk.hear("error"))["code"] == "invalid_request", what
+        assert await talk.closed() == 4400
+
+
+async def test_joining_shows_the_role_and_the_lock_as_it_is(worker) -> None:
+    await worker.lock("ana", tab="one")
+    vera = await worker.socket("vera")
+    joined = await vera.ask("join", document_id="doc")
+    assert (joined["type"], joined["document_id"], joined["role"]) == ("joined", "doc", "viewer")
+    assert joined["lock"]["lock_holder"]["user_id"] == "ana"
+    assert joined["lock"]["lock_holder"]["same_user"] is False
+    ana = await worker.socket("ana", "one")
+    joined = await ana.ask("join", document_id="doc")
+    assert (joined["role"], joined["lock"]["lock_holder"]["tab_is_mine"]) == ("editor", True)
+    elsewhere = await worker.socket("ana", "two")
+    holder = (await elsewhere.ask("join", document_id="doc"))["lock"]["lock_holder"]
+    assert (holder["same_user"], holder["tab_is_mine"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("who", "document_id", "code"),
+    [("zoe", "doc", "not_allowed"), ("ana", "diary", "not_allowed"), ("ana", "nothing", "not_found")],
+)
+async def test_a_room_that_one_may_not_see_does_not_even_begin_to_exist(
+    worker, who, document_id, code
+) -> None:
+    talk = await worker.socket(who)
+    answer = await talk.ask("join", document_id=document_id)
+    assert (answer["type"], answer["code"], answer["document_id"]) == ("error", code, document_id)
+    assert not worker.hub._rooms
+    await talk.silence()
+    await worker.lock("olga", "doc")
+    await talk.silence()
+
+
+async def test_a_room_is_left_and_joined_again(worker) -> None:
+    talk = await worker.socket("vera", None, "doc")
+    assert await talk.ask("leave", document_id="doc") == {"type": "left", "document_id": "doc"}
+    await worker.lock("ana")
+    await talk.silence()
+    assert not worker.hub._rooms
+    assert (await talk.ask("leave", document_id="doc"))["type"] == "left"
+    assert (await talk.ask("join", document_id="doc"))["lock"]["locked"]
+    assert (await talk.ask("join", document_id="doc"))["lock"]["locked"]
+    await worker.unlock("ana")
+    await talk.hear("document_unlocked")
+    await talk.silence()
+
+
+async def test_a_heartbeat_over_the_socket_extends_the_hold_of_this_tab_alone(worker) -> None:
+    await worker.lock("ana", tab="one")
+    one, two, bob = (
+        await worker.socket("ana", "one"),
+        await worker.socket("ana", "two"),
+        await worker.socket("bob"),
+    )
+    beat = await one.ask("heartbeat", document_id="doc", idle_for=2)
+    assert (beat["type"], beat["document_id"], beat["extended"]) == ("heartbeat", "doc", True)
+    assert beat["lock_holder"]["idle_since"] is not None
+    for talk, is_same in ((two, True), (bob, False)):
+        beat = await talk.ask("heartbeat", document_id="doc")
+        assert beat["extended"] is False
+        assert beat["lock_holder"]["same_user"] is is_same
+    assert (await bob.ask("heartbeat", document_id="nothing"))["code"] == "not_found"
+    assert (await (await worker.socket("zoe")).ask("heartbeat", document_id="doc"))["code"] == "not_allowed"
+
+
+async def test_the_tab_that_holds_a_lock_is_asked_for_heartbeats(made) -> None:
+    worker = await made.worker(times=Times(ttl=60, heartbeat=0.1))
+    one = await worker.socket("ana", "one", "doc", "other")
+    others = [await worker.socket("ana", "two", "doc"), await worker.socket("bob", "one", "doc")]
+    elsewhere = await worker.socket("ana", "one")
+    await worker.lock("ana", "doc", tab="one")
+    await worker.lock("ana", "other", tab="one")
+    asked: set[str] = set()
+    async with asyncio.timeout(SOON):
+        while asked != {"doc", "other"}:
+            message = await one.hear("document_locked", "heartbeat_requested")
+            if message["type"] == "heartbeat_requested":
+                asked = set(message["document_ids"])
+    for other in others:
+        await other.hear("document_locked")
+        await other.silence()
+    await elsewhere.silence()
+    await worker.unlock("ana", "doc", tab="one")
+    await worker.unlock("ana", "other", tab="one")
+    async with asyncio.timeout(SOON):
+        unlocked = 0
+        while unlocked < 2:
+            unlocked += (await one.hear())["type"] == "document_unlocked"
+    await asyncio.sleep(0.3)
+    await one.silence()
+
+
+async def test_whoever_says_nothing_is_sent_away(made) -> None:
+    worker = await made.worker(limits=SocketLimits(authenticate_within=0.1))
+    talk = await worker.connect()
+    assert await talk.closed() == 4408
+    await nobody_left(worker)
+
+
+async def test_whoever_is_not_recognised_in_time_is_sent_away(made) -> None:
+    async def slow(_token):
+        await asyncio.Event().wait()
+
+    worker = await made.worker(authenticate=slow, limits=SocketLimits(authenticate_within=0.1))
+    talk = await worker.connect()
+    await talk.say("authenticate", token="ana")
+    assert await talk.closed() == 4408
+
+
+async def test_sockets_that_have_not_said_who_they_are_are_capped(made) -> None:
+    worker = await made.worker(limits=SocketLimits(unauthenticated=2))
+    first, second = await worker.connect(), await worker.connect()
+    await eventually_async(lambda: len(worker.hub.attendance.connecting) == 2, within=SOON)
+    with pytest.raises(websockets.InvalidStatus) as refused:
+        await worker.connect()
+    assert refused.value.response.status_code == 503
+    assert (await first.ask("authenticate", token="ana"))["type"] == "authenticated"
+    third = await worker.connect()
+    await second.socket.close()
+    assert (await third.ask("authenticate", token="bob"))["type"] == "authenticated"
+
+
+async def test_pages_of_other_origins_are_refused_at_the_handshake(made, caplog) -> None:
+    worker = await made.worker(allowed_origins=["https://app.example.com"])
+    for origin in ("https://evil.example.com", "null", f"http://127.0.0.1:{worker.port + 1}"):
+        with pytest.raises(websockets.InvalidStatus) as refused:
+            await worker.connect(origin=origin)
+        assert refused.value.response.status_code == 403
+    for origin in ("https://app.example.com", f"http://127.0.0.1:{worker.port}", None):
+        await worker.connect(origin=origin)
+    two = [("Origin", "https://app.example.com"), ("Origin", "https://evil.example.com")]
+    with pytest.raises(websockets.InvalidStatus):
+        await worker.connect(additional_headers=two)
+
+
+async def test_a_user_may_have_so_many_sockets_and_others_have_theirs(made) -> None:
+    worker = await made.worker(limits=SocketLimits(sockets_per_user=2))
+    first = await worker.socket("ana")
+    await worker.socket("ana")
+    third = await worker.connect()
+    await third.say("authenticate", token="ana")
+    assert await third.closed() == 4409
+    await worker.socket("bob")
+    await first.socket.close()
+    await eventually_async(lambda: len(worker.hub.attendance.of("ana")) == 1, within=SOON)
+    await worker.socket("ana")
+
+
+async def test_a_socket_may_watch_so_many_documents(made) -> None:
+    worker = await made.worker(limits=SocketLimits(rooms_per_socket=1))
+    talk = await worker.socket("olga", None, "doc")
+    refused = await talk.ask("join", document_id="other")
+    assert (refused["code"], refused["document_id"]) == ("rate_limited", "other")
+    assert (await talk.ask("join", document_id="doc"))["type"] == "joined"
+    await talk.ask("leave", document_id="doc")
+    assert (await talk.ask("join", document_id="other"))["type"] == "joined"
+
+
+async def test_a_flood_of_messages_ends_the_socket(made) -> None:
+    worker = await made.worker(limits=SocketLimits(messages_per_second=0.001, burst=5))
+    talk = await worker.socket("ana")
+    for _ in range(4):
+        await talk.silence()
+    await talk.say("ping")
+    assert await talk.closed() == 4429
+    await nobody_left(worker)
+
+
+@pytest.mark.parametrize("text", ["x" * 65537, "ä" * 32769], ids=["characters", "bytes"])
+async def test_a_message_that_is_too_large_ends_the_socket(worker, text) -> None:
+    talk = await worker.socket("ana")
+    await talk.socket.send(text)
+    assert await talk.closed() == 4413
+
+
+async def test_the_largest_message_is_read(worker) -> None:
+    talk = await worker.socket("ana")
+    await talk.socket.send(json.dumps({"type": "ping", "data": {}}).ljust(65536))
+    await talk.hear("pong")
+
+
+async def test_a_socket_ends_with_its_sign_in(worker) -> None:
+    worker.host.sign_ins.expires_at["ana"] = time.time() + 1
+    talk = await worker.socket("ana", None, "doc")
+    assert await talk.closed() == 4401
+    assert time.time() >= worker.host.sign_ins.expires_at["ana"]
+    await nobody_left(worker)
+
+
+async def test_a_message_after_the_sign_in_has_ended_is_not_answered(worker) -> None:
+    """Timers stop while a machine sleeps; the clock does not."""
+    worker.host.sign_ins.expires_at["ana"] = time.time() + 3600
+    talk = await worker.socket("ana")
+    (socket,) = worker.hub.attendance.of("ana")
+    who = socket.admission.principal
+    socket.admission = socket.admission._replace(principal=type(who)(who.user_id, who.user_name, time.time()))
+    await talk.say("join", document_id="doc")
+    assert await talk.closed() == 4401
+    assert worker.host.roles.asked == 0
+
+
+async def test_a_session_that_ends_closes_its_sockets_and_no_others(worker) -> None:
+    one, two, bob = [await worker.socket(token) for token in ("ana.s1", "ana.s2", "bob.s1")]
+    await worker.router.sessions_ended("ana", "s1")
+    assert await one.closed() == 4401
+    await two.silence()
+    await worker.router.sessions_ended("ana")
+    assert await two.closed() == 4401
+    await bob.silence()
+
+
+async def test_a_ticket_of_a_session_that_has_ended_lets_nobody_in(worker) -> None:
+    for ended in ("s1", None):
+        ticket = (await worker.ask("ana.s1", "POST", "/live/ticket")).json()["ticket"]
+        await worker.router.sessions_ended("ana", ended)
+        talk = await worker.connect()
+        assert (await talk.ask("authenticate", ticket=ticket))["code"] == "not_signed_in"
+        assert await talk.closed() == 4401
+
+
+async def test_a_session_that_ends_while_its_token_is_looked_at_lets_nobody_in(made) -> None:
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(token):
+        principal = await made.sign_ins.authenticate(token)
+        asked.set()
+        await go.wait()
+        return principal
+
+    worker = await made.worker(authenticate=slow)
+    talk = await worker.connect()
+    await talk.say("authenticate", token="ana.s1")
+    await asyncio.wait_for(asked.wait(), SOON)
+    await worker.router.sessions_ended("ana", "s1")
+    go.set()
+    assert (await talk.hear("error"))["code"] == "not_signed_in"
+    assert await talk.closed() == 4401
+
+
+async def test_rights_are_asked_for_again_at_every_message(worker) -> None:
+    talk = await worker.socket("vera", None, "doc", "other")
+    worker.host.roles.roles["vera"] = None
+    assert (await talk.ask("heartbeat", document_id="doc"))["code"] == "not_allowed"
+    assert await talk.hear() == {"type": "room_closed", "document_id": "doc", "code": "not_allowed"}
+    assert await talk.ask("ping") == {"type": "room_closed", "document_id": "other", "code": "not_allowed"}
+    await talk.hear("pong")
+    assert not worker.hub._rooms
+    await worker.lock("ana")
+    await talk.silence()
+
+
+async def test_rights_that_change_close_rooms_without_being_asked(worker) -> None:
+    vera, bob = await worker.socket("vera", None, "doc", "other"), await worker.socket("bob", None, "doc")
+    worker.host.roles.roles["vera"] = None
+    worker.host.roles.roles["bob"] = None
+    await worker.router.rights_changed("vera")
+    closed = [await vera.hear("room_closed"), await vera.hear("room_closed")]
+    assert {each["document_id"] for each in closed} == {"doc", "other"}
+    assert list(worker.hub._rooms) == ["doc"]
+    await worker.router.rights_changed()
+    assert await bob.hear() == {"type": "room_closed", "document_id": "doc", "code": "not_allowed"}
+    await worker.lock("ana")
+    await vera.silence()
+    await bob.silence()
+
+
+async def test_a_document_that_is_deleted_closes_its_room(worker) -> None:
+    talk = await worker.socket("vera", None, "doc")
+    worker.host.roles.documents.remove("doc")
+    await worker.router.rights_changed()
+    assert (await talk.hear("room_closed"))["code"] == "not_found"
+
+
+async def test_rights_that_did_not_change_change_nothing(worker) -> None:
+    talk = await worker.socket("vera", None, "doc")
+    before = worker.host.roles.asked
+    await worker.router.rights_changed()
+    await eventually_async(lambda: worker.host.roles.asked > before, within=SOON)
+    await worker.lock("ana")
+    await talk.hear("document_locked")
+
+
+async def test_rights_that_change_during_a_join_are_asked_for_again(made) -> None:
+    worker = await made.worker()
+    talk = await worker.socket("vera")
+    state = worker.router.documents.state
+
+    async def revoke_meanwhile(document_id):
+        made.roles.roles["vera"] = None
+        await worker.router.rights_changed("vera")
+        return await state(document_id)
+
+    worker.router.documents.state = revoke_meanwhile
+    assert (await talk.ask("join", document_id="doc"))["code"] == "not_allowed"
+    assert not worker.hub._rooms
+
+
+async def test_rights_that_cannot_be_found_out_send_the_client_to_ask_again(worker, monkeypatch) -> None:
+    monkeypatch.setattr("leasehold.documents.live.rights._TRIES", 2)
+    talk = await worker.socket("vera", None, "doc")
+    worker.host.roles.failing = RuntimeError("the database is away")
+    await worker.router.rights_changed()
+    assert await talk.closed() == 1012
+
+
+async def test_a_message_that_fails_is_told_and_the_socket_goes_on(worker) -> None:
+    talk = await worker.socket("vera", None, "doc")
+    worker.host.roles.failing = RuntimeError("canary")
+    failed = await talk.ask("join", document_id="other")
+    assert (failed["code"], failed["document_id"]) == ("leasehold_error", "other")
+    assert "canary" not in str(failed)
+    worker.host.roles.failing = StoreUnavailable("canary")
+    failed = await talk.ask("heartbeat", document_id="doc")
+    assert failed["code"] == "store_unavailable"
+    assert "canary" not in str(failed)
+    worker.host.roles.failing = None
+    await worker.lock("ana")
+    await talk.hear("document_locked")
+
+
+async def test_a_sign_in_that_fails_ends_the_socket_and_says_nothing(made) -> None:
+    async def broken(_token):
+        raise RuntimeError("canary")
+
+    worker = await made.worker(authenticate=broken)
+    talk = await worker.connect()
+    await talk.say("authenticate", token="ana")
+    assert await talk.closed() == 1011
+    await nobody_left(worker)
+
+
+async def test_without_the_store_nobody_is_let_in_and_may_come_back(own_server) -> None:
+    server = own_server("valkey9")
+    async with host(server.url) as made:
+        worker = await made.worker(timeout=0.3)
+        watching = await worker.socket("vera", None, "doc")
+        server.kill()
+        talk = await worker.connect()
+        assert (await talk.ask("authenticate", token="ana"))["code"] == "store_unavailable"
+        assert await talk.closed() == 1012
+        assert (await watching.ask("join", document_id="other"))["code"] == "store_unavailable"
+        assert (await watching.ask("heartbeat", document_id="doc"))["code"] == "store_unavailable"
+        await watching.silence()
+
+
+async def test_a_client_that_goes_leaves_nothing_behind(worker) -> None:
+    talks = [await worker.socket("ana", None, "doc", "other"), await worker.socket("vera", None, "doc")]
+    await talks[0].socket.close()
+    talks[1].socket.transport.abort()
+    await nobody_left(worker)
+    assert not worker.hub._deadlines._timers
+
+
+async def test_every_message_from_the_server_is_as_the_types_say(worker) -> None:
+    """Whatever is heard here was read as the client would, and is what the server's own types write."""
+    talk = await worker.connect()
+    said = [
+        ("authenticate", {"token": "ana", "tab": "one"}),
+        ("join", {"document_id": "doc"}),
+        ("heartbeat", {"document_id": "doc"}),
+        ("ping", {}),
+        ("leave", {"document_id": "doc"}),
+        ("join", {"document_id": "nothing"}),
+    ]
+    for kind, data in said:
+        await talk.say(kind, **data)
+        text = await asyncio.wait_for(talk.socket.recv(), SOON)
+        message = FROM_SERVER.validate_json(text, strict=True)
+        assert json.loads(message.model_dump_json()) == json.loads(text)

@@ -1,0 +1,169 @@
+"""Does the service say what the model says? Of locks, answers, changes, the history, and what is in the database."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from tests.server.model import ENDED, Answer, Model, Tab
+
+from leasehold.documents.tabs import digest_of
+
+if TYPE_CHECKING:
+    import httpx
+    from tests.server.browser import Watching
+
+STATUS = {
+    "ok": 200,
+    "not_signed_in": 401,
+    "not_allowed": 403,
+    "lock_busy": 409,
+    "lease_lost": 409,
+    "save_rescued": 409,
+}
+# Of two clocks' readings in one machine, rounded differently.
+_ROUNDING = 0.05
+
+
+class Agreement:
+    """Compares one example's model with what the service tells. ``ids`` are the users' by name."""
+
+    def __init__(self, model: Model, document_id: str, ids: dict[str, str]) -> None:
+        self._model = model
+        self._document_id = document_id
+        self._ids = ids
+        self._began_at = time.time()
+
+    def check_answer(self, tab: Tab, expected: Answer, answer: httpx.Response) -> dict[str, Any]:
+        """The body of an answer to any verb."""
+        said = (
+            f"{answer.request.method} {answer.request.url.path} by {tab}: {answer.status_code} {answer.text}"
+        )
+        assert answer.status_code == STATUS[expected.code], f"{said}\nnot {expected}"
+        body = answer.json()
+        if expected.code != "ok":
+            assert answer.headers["content-type"] == "application/problem+json", said
+            assert body["code"] == body["type"] == expected.code, said
+        if expected.code in {"lock_busy", "lease_lost"}:
+            self.check_holder(tab, body.get("lock_holder"))
+        return body
+
+    def check_grant(self, tab: Tab, expected: Answer, body: dict[str, Any]) -> None:
+        """A lock that the caller holds now."""
+        self._model.learn(int(body["fence"]))
+        assert body["fence"] == body["version"]["fence"], body
+        assert body["content_version"] == self._model.row.version, body
+        assert body.get("saved") in {expected.saved, None if expected.is_one_of_two else expected.saved}, body
+        self.check_lock(tab, body)
+
+    def check_lock(self, tab: Tab, lock: dict[str, Any]) -> None:
+        """A lock state, as this tab must see it now."""
+        model, hold = self._model, self._model.hold
+        assert lock["document_id"] == self._document_id, lock
+        assert lock["locked"] == (hold is not None), (lock, hold)
+        self.check_holder(tab, lock["lock_holder"])
+        fence, step = int(lock["version"]["fence"]), lock["version"]["step"]
+        assert (fence, step) == (model.version or (fence, ENDED)), (lock, model.version)
+        assert (lock["expires_in"] is None) == (hold is None), lock
+        if not model.takes:
+            assert lock["taking"] is None, lock
+            return
+        taker = model.takes[0].tab.user
+        told = lock["taking"] or {}
+        assert (told.get("user_id"), told.get("user_name")) == (self._ids[taker], taker.title()), lock
+
+    def check_holder(self, tab: Tab, holder: dict[str, Any] | None) -> None:
+        """Who edits, as this tab must see it now."""
+        hold = self._model.hold
+        if hold is None:
+            assert holder is None, holder
+            return
+        assert holder is not None, f"held by {hold.tab}, but {tab} is told nothing"
+        user = hold.tab.user
+        assert (holder["user_id"], holder["user_name"]) == (self._ids[user], user.title()), (holder, hold)
+        assert holder["same_user"] == (tab.user == user), (tab, holder, hold)
+        assert holder["tab_is_mine"] == (tab == hold.tab), (tab, holder, hold)
+
+    def check_idleness(self, holder: dict[str, Any] | None) -> None:
+        """Since when the holder has touched nothing: that is only told to whoever asks."""
+        hold = self._model.hold
+        if hold is None or holder is None:
+            return
+        idle_since = holder.get("idle_since")
+        assert (idle_since is None) == (hold.idle_for is None), (holder, hold)
+        if hold.idle_for is not None:
+            began_at, now = self._began_at - hold.idle_for, time.time() - hold.idle_for
+            assert began_at - _ROUNDING <= idle_since <= now + _ROUNDING, (holder, hold)
+
+    def check_history(self, holds: list[dict[str, Any]]) -> None:
+        """Every hold, and why it ended."""
+        told = [
+            (
+                hold["user_id"],
+                hold["user_name"],
+                int(hold["fence"]),
+                hold["reason"],
+                (hold["ended_by"] or {}).get("user_id"),
+            )
+            for hold in holds
+        ]
+        expected = [
+            (
+                self._ids[past.user],
+                past.user.title(),
+                past.fence,
+                past.reason,
+                past.ended_by and self._ids[past.ended_by],
+            )
+            for past in self._model.history
+        ]
+        assert told == expected, f"\n{told}\n{expected}"
+        for hold in holds:
+            assert (hold["ended_at"] is None) == (hold["reason"] is None), hold
+            assert (
+                self._began_at - _ROUNDING
+                <= hold["acquired_at"]
+                <= (hold["ended_at"] or time.time()) + _ROUNDING
+            )
+
+    def check_socket(self, tab: Tab, watching: Watching) -> None:
+        """What a page of this tab shows, and what it was told last."""
+        self.check_lock(tab, watching.lock)
+        change, news = watching.change, self._model.news
+        if change is None:
+            return
+        assert news is not None, change
+        assert change["type"] == news.kind, (change, news)
+        assert (change["triggered_by"] or {}).get("user_id") == (news.by and self._ids[news.by]), (
+            change,
+            news,
+        )
+        if news.kind == "document_force_taken":
+            # Null by whoever saw only that it had happened.
+            assert change["saved"] in {news.saved, None}, (change, news)
+
+    def check_rows(
+        self, document: tuple[Any, ...], versions: list[tuple[Any, ...]], drafts: list[tuple[Any, ...]]
+    ) -> None:
+        """Every text that was acknowledged is there, once, and nothing else is."""
+        row = self._model.row
+        holder = (None, None) if row.tab is None else (self._ids[row.tab.user], row.tab)
+        number, content, fence, user_id, tab_digest = document
+        assert (number, json.loads(content), fence, user_id) == (
+            row.version,
+            row.content,
+            row.fence,
+            holder[0],
+        )
+        assert row.tab is None or tab_digest == digest_of(row.tab.name)
+        assert [(number, json.loads(text), author, fence) for number, text, author, fence in versions] == [
+            (number, save.content, self._ids[save.tab.user], save.fence)
+            for number, save in enumerate(row.versions, start=1)
+        ]
+        assert sorted(
+            (author, fence, base, json.loads(text), reason) for author, fence, base, text, reason in drafts
+        ) == sorted(
+            (self._ids[user], fence, base, text, outcome.reason)
+            for (user, fence, base, text), outcome in row.drafts.items()
+        )

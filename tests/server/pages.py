@@ -1,0 +1,75 @@
+"""Accounts over HTTP, as a page uses them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import httpx
+from sqlalchemy import update
+from tests.server.conftest import ADDRESS
+
+from leasehold.server.database import writing
+from leasehold.server.models import RefreshTokenRow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI
+
+ANA = {"email": "ana@example.com", "password": "correct horse battery", "display_name": "Ana"}
+LOGIN = {"email": ANA["email"], "password": ANA["password"]}
+
+
+def page(app: FastAPI, cookies: Mapping[str, str] | None = None) -> httpx.AsyncClient:
+    """A browser of its own, which has these cookies already."""
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url=ADDRESS, cookies=dict(cookies or {})
+    )
+
+
+async def register(client: httpx.AsyncClient, **changes: Any) -> dict[str, Any]:
+    """Somebody who is signed in."""
+    answer = await client.post("/api/auth/register", json=ANA | changes)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+async def refresh(client: httpx.AsyncClient) -> httpx.Response:
+    return await client.post("/api/auth/refresh", headers=csrf(client))
+
+
+async def me(client: httpx.AsyncClient, token: str) -> httpx.Response:
+    return await client.get("/api/auth/me", headers=bearer(token))
+
+
+def csrf(client: httpx.AsyncClient) -> dict[str, str]:
+    """What our own page reads from its cookie."""
+    return {"X-CSRF-Token": client.cookies["leasehold_csrf"]}
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def cookies_of(answer: httpx.Response) -> dict[str, tuple[str, dict[str, str]]]:
+    """By name the value and the attributes, as they were set."""
+    found: dict[str, tuple[str, dict[str, str]]] = {}
+    for line in answer.headers.get_list("set-cookie"):
+        first, *rest = (part.strip() for part in line.split(";"))
+        name, _, value = first.partition("=")
+        attributes = (part.partition("=") for part in rest)
+        found[name] = unquote(value), {key.lower(): text for key, _, text in attributes}
+    return found
+
+
+def assert_problem(answer: httpx.Response, status: int, code: str) -> None:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["code"] == code
+
+
+async def make_older(app: FastAPI, seconds: float) -> None:
+    """As if every refresh token had been used so much earlier."""
+    async with writing(app.state.services.sessions) as session:
+        await session.execute(update(RefreshTokenRow).values(used_at=RefreshTokenRow.used_at - seconds))

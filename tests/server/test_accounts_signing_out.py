@@ -1,0 +1,99 @@
+"""Signing out: here, at other workers, and for good."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.server.conftest import ON_SQLITE
+from tests.server.pages import LOGIN, assert_problem, bearer, csrf, page, refresh, register
+from tests.support.waiting import eventually_async
+
+if TYPE_CHECKING:
+    import httpx
+    from fastapi import FastAPI
+    from tests.server.conftest import MakeApp, MakeServed
+
+    from leasehold.server import Settings
+
+
+async def test_signing_out_ends_the_session_and_forgets_the_cookies(client: httpx.AsyncClient) -> None:
+    token = (await register(client))["access_token"]
+    kept = dict(client.cookies)
+    answer = await client.post("/api/auth/logout", headers=csrf(client))
+    assert answer.status_code == 204
+    assert answer.content == b""
+    assert not client.cookies
+    assert_problem(await client.get("/api/auth/me", headers=bearer(token)), 401, "not_signed_in")
+    client.cookies.update(kept)
+    assert_problem(await refresh(client), 401, "not_signed_in")
+
+
+async def test_signing_out_twice_is_harmless(client: httpx.AsyncClient, app: FastAPI) -> None:
+    token = (await register(client))["access_token"]
+    for _ in range(2):
+        async with page(app, client.cookies) as leaving:
+            answer = await leaving.post("/api/auth/logout", headers=csrf(client) | bearer(token))
+        assert answer.status_code == 204
+
+
+async def test_an_access_token_alone_ends_its_session(client: httpx.AsyncClient, app: FastAPI) -> None:
+    token = (await register(client))["access_token"]
+    async with page(app) as other:
+        answer = await other.post("/api/auth/logout", headers=bearer(token))
+    assert answer.status_code == 204
+    assert_problem(await refresh(client), 401, "not_signed_in")
+
+
+async def test_other_sessions_of_the_same_person_go_on(client: httpx.AsyncClient, app: FastAPI) -> None:
+    await register(client)
+    async with page(app) as other:
+        token = (await other.post("/api/auth/login", json=LOGIN)).json()["access_token"]
+        await client.post("/api/auth/logout", headers=csrf(client))
+        assert (await other.get("/api/auth/me", headers=bearer(token))).status_code == 200
+        assert (await refresh(other)).status_code == 200
+
+
+@ON_SQLITE
+async def test_nobody_cannot_sign_out(client: httpx.AsyncClient) -> None:
+    assert_problem(await client.post("/api/auth/logout"), 401, "not_signed_in")
+    answer = await client.post("/api/auth/logout", headers=bearer("made.up.token"))
+    assert_problem(answer, 401, "not_signed_in")
+
+
+async def test_signing_out_is_known_at_another_worker(make_app: MakeApp, settings: Settings) -> None:
+    here, there = await make_app(settings), await make_app(settings)
+    async with page(here) as one, page(there) as other:
+        token = (await register(one))["access_token"]
+        assert (await other.get("/api/auth/me", headers=bearer(token))).status_code == 200
+        await one.post("/api/auth/logout", headers=csrf(one))
+
+        async def is_out() -> bool:
+            answer = await other.get("/api/auth/me", headers=bearer(token))
+            return answer.status_code == 401
+
+        await eventually_async(is_out, 30)
+
+
+async def test_signing_out_is_not_forgotten_by_a_restart(make_app: MakeApp, settings: Settings) -> None:
+    async with page(await make_app(settings)) as client:
+        token = (await register(client))["access_token"]
+        await client.post("/api/auth/logout", headers=csrf(client))
+    async with page(await make_app(settings)) as client:
+        assert_problem(await client.get("/api/auth/me", headers=bearer(token)), 401, "not_signed_in")
+
+
+async def test_signing_out_is_known_at_every_real_worker(served: MakeServed) -> None:
+    server = served("--workers", "2")
+    async with server.client() as client:
+        token = (await register(client))["access_token"]
+        answer = await client.post("/api/auth/logout", headers=csrf(client))
+        assert answer.status_code == 204
+
+    async def all_refuse() -> bool:
+        found: set[int] = set()
+        for _ in range(10):
+            async with server.client(headers=bearer(token)) as client:  # may meet another worker each time
+                found.add((await client.get("/api/auth/me")).status_code)
+        return found == {401}
+
+    await eventually_async(all_refuse, 60)

@@ -1,0 +1,170 @@
+"""The demo: a team on an empty database, whose passwords are good for nothing outside the demo."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+from tests.server.api import PASSWORD, Api
+from tests.server.conftest import ON_SQLITE, MakeApp, MakeServed, MakeSettings, client_of
+
+from leasehold.server.database import reading
+from leasehold.server.demo import make_demo
+from leasehold.server.demo_passwords import MARK
+from leasehold.server.demo_team import TEAM
+from leasehold.server.models import ApplicationRow, DocumentRow, MemberRow, ProjectRow, UserRow, VersionRow
+
+if TYPE_CHECKING:
+    import httpx
+    from fastapi import FastAPI
+
+TABLES = (UserRow, ApplicationRow, MemberRow, ProjectRow, DocumentRow, VersionRow)
+
+
+async def rows(app: FastAPI) -> dict[str, int]:
+    async with reading(app.state.services.sessions) as session:
+        return {table.__tablename__: len((await session.scalars(select(table))).all()) for table in TABLES}
+
+
+async def sign_in(client: httpx.AsyncClient, email: str, password: str) -> httpx.Response:
+    return await client.post("/api/auth/login", json={"email": email, "password": password})
+
+
+async def test_everybody_of_the_team_can_sign_in_and_see_their_part(
+    make_app: MakeApp, make_settings: MakeSettings
+) -> None:
+    app = await make_app(make_settings(demo=True))
+    assert await rows(app) == {
+        "users": 4,
+        "applications": 1,
+        "members": 4,
+        "projects": 1,
+        "documents": 3,
+        "versions": 3,
+    }
+    assert sorted(person.role for person in TEAM) == ["editor", "editor", "owner", "viewer"]
+    async with client_of(app) as client, Api(client) as api:
+        seen: dict[str, set[str]] = {}
+        for person in TEAM:
+            signed_in = await api.sign_in(person.email, person.password)
+            answer = await signed_in.http.get("/api/documents")
+            assert answer.status_code == 200, answer.text
+            seen[person.name] = {document["title"] for document in _items(answer.json())}
+        assert seen["Olga"] == {"Welcome", "Launch plan", "Olga's notes"}
+        assert seen["Ana"] == seen["Ben"] == seen["Vera"] == {"Welcome", "Launch plan"}
+
+
+def _items(listed: Any) -> list[dict[str, Any]]:
+    return listed if isinstance(listed, list) else next(v for v in listed.values() if isinstance(v, list))
+
+
+async def test_the_demo_can_be_edited_by_its_editors_only(
+    make_app: MakeApp, make_settings: MakeSettings
+) -> None:
+    app = await make_app(make_settings(demo=True))
+    async with client_of(app) as client, Api(client) as api:
+        people = {p.name: await api.sign_in(p.email, p.password, tab="t") for p in TEAM}
+        listed = _items((await people["Ana"].http.get("/api/documents")).json())
+        welcome = next(document["id"] for document in listed if document["title"] == "Welcome")
+        codes = {}
+        for name in ("Vera", "Ana", "Ben"):
+            codes[name] = (await people[name].http.post(f"/api/documents/{welcome}/lock")).status_code
+        assert codes == {"Vera": 403, "Ana": 200, "Ben": 409}
+
+
+async def test_starting_again_changes_nothing(make_app: MakeApp, make_settings: MakeSettings) -> None:
+    settings = make_settings(demo=True)
+    first = await rows(await make_app(settings))
+    assert await rows(await make_app(settings)) == first
+
+
+async def test_workers_that_start_at_once_make_one_team(
+    make_app: MakeApp, make_settings: MakeSettings
+) -> None:
+    settings = make_settings(demo=True)
+    apps = await asyncio.gather(*(make_app(settings) for _ in range(4)))
+    assert (await rows(apps[0]))["users"] == 4
+    assert (await rows(apps[0]))["documents"] == 3
+
+
+async def test_a_crowd_that_saw_no_users_makes_one_team(
+    make_app: MakeApp, make_settings: MakeSettings
+) -> None:
+    app = await make_app(make_settings())
+    services = app.state.services
+    made = await asyncio.gather(
+        *(make_demo(services.sessions, services.identity.passwords) for _ in range(8))
+    )
+    assert sum(made) == 1
+    assert (await rows(app))["users"] == 4
+
+
+@ON_SQLITE
+async def test_where_there_are_people_no_team_is_made(make_app: MakeApp, make_settings: MakeSettings) -> None:
+    app = await make_app(make_settings())
+    async with client_of(app) as client, Api(client) as api:
+        await api.register("Ana")
+    app = await make_app(make_settings(demo=True))
+    assert (await rows(app))["users"] == 1
+
+
+@ON_SQLITE
+async def test_without_the_demo_nobody_exists(app: FastAPI) -> None:
+    assert set((await rows(app)).values()) == {0}
+
+
+async def test_outside_the_demo_its_passwords_are_good_for_nothing(
+    make_app: MakeApp, make_settings: MakeSettings
+) -> None:
+    olga = TEAM[0]
+    demo = await make_app(make_settings(demo=True))
+    async with client_of(demo) as client:
+        signed_in = await sign_in(client, olga.email, olga.password)
+        assert signed_in.status_code == 200
+        cookies = dict(client.cookies)
+    serious = await make_app(make_settings())
+    async with client_of(serious) as client:
+        refused = await sign_in(client, olga.email, olga.password)
+        assert (refused.status_code, refused.json()["code"]) == (401, "not_signed_in")
+        # Nor is anybody still signed in from before.
+        token = {"Authorization": f"Bearer {signed_in.json()['access_token']}"}
+        assert (await client.get("/api/auth/me", headers=token)).status_code == 401
+        csrf = {"X-CSRF-Token": signed_in.json()["csrf_token"]}
+        client.cookies.update(cookies)
+        assert (await client.post("/api/auth/refresh", headers=csrf)).status_code == 401
+
+
+@ON_SQLITE
+async def test_a_demo_password_stays_marked_when_passwords_become_dearer(
+    make_app: MakeApp, make_settings: MakeSettings
+) -> None:
+    await make_app(make_settings(demo=True))
+    app = await make_app(make_settings(demo=True, argon2_time_cost=2))
+    async with client_of(app) as client:
+        assert (await sign_in(client, TEAM[0].email, TEAM[0].password)).status_code == 200
+    async with reading(app.state.services.sessions) as session:
+        hashes = (await session.scalars(select(UserRow.password_hash))).all()
+    assert all(each.startswith(MARK) for each in hashes)
+
+
+@ON_SQLITE
+async def test_people_who_register_in_the_demo_stay(make_app: MakeApp, make_settings: MakeSettings) -> None:
+    demo = await make_app(make_settings(demo=True))
+    async with client_of(demo) as client, Api(client) as api:
+        ida = await api.register("Ida")
+    serious = await make_app(make_settings())
+    async with client_of(serious) as client:
+        assert (await sign_in(client, ida.email, PASSWORD)).status_code == 200
+        token = {"Authorization": f"Bearer {ida.token}"}
+        assert (await client.get("/api/auth/me", headers=token)).status_code == 200
+
+
+async def test_serve_demo_says_how_to_sign_in_as_each(served: MakeServed) -> None:
+    server = served("--demo", "--workers", "2")
+    assert [person["role"] for person in server.told["demo"]] == ["owner", "editor", "editor", "viewer"]
+    async with server.client() as client:
+        for person in server.told["demo"]:
+            assert (await sign_in(client, person["email"], person["password"])).status_code == 200
+        assert (await client.get("/openapi.json")).status_code == 200
+        assert (await client.get("/docs")).status_code == 200

@@ -1,0 +1,93 @@
+"""Unified diffs that patch agrees with, and that never take long."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leasehold.server import comparing
+from leasehold.server.comparing import unified_diff
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINES = st.lists(st.sampled_from(["a", "b", "c", "d", ""]), max_size=12)
+
+
+def apply(lines: list[str], diff: list[str]) -> list[str]:
+    """What becomes of the lines: `patch`, for diffs that fit."""
+    result: list[str] = []
+    position = 0
+    for line in diff:
+        if line.startswith("@@"):
+            start, _, count = line.split()[1][1:].partition(",")
+            first = int(start) if count == "0" else int(start) - 1
+            result += lines[position:first]
+            position = first
+        elif line[0] == "+":
+            result.append(line[1:])
+        else:
+            assert lines[position] == line[1:]
+            if line[0] == " ":
+                result.append(line[1:])
+            position += 1
+    return result + lines[position:]
+
+
+@pytest.mark.parametrize("most_lines", [0, 1000], ids=["coarse", "fine"])
+@settings(deadline=None, max_examples=200)
+@given(old=LINES, new=LINES)
+def test_the_diff_leads_from_one_to_the_other(most_lines: int, old: list[str], new: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparing, "_MOST_LINES", most_lines)
+        diff = unified_diff("\n".join(old), "\n".join(new))
+    before = "\n".join(old).split("\n")
+    assert apply(before, diff) == "\n".join(new).split("\n")
+    assert bool(diff) == (old != new and "\n".join(old) != "\n".join(new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("\n" * 500_000, "\n" * 500_000 + "x"),
+        ("\n".join(map(str, range(100_000))), "\n".join(map(str, reversed(range(100_000))))),
+        ("a\nb\n" * 500, "b\na\n" * 500),
+        ("\n".join(map(str, range(1000))), "\n".join(map(str, reversed(range(1000))))),
+        ("x" * 1_000_000, "y" * 1_000_000),
+    ],
+    ids=["blank lines", "turned around", "two by two", "short, turned around", "one long line"],
+)
+def test_it_does_not_take_long(old: str, new: str) -> None:
+    begun = time.process_time()
+    assert unified_diff(old, new)
+    assert time.process_time() - begun < 10
+
+
+def test_what_changed_in_how_lines_end_is_told() -> None:
+    assert unified_diff("a\r\nb", "a\nb") == ["@@ -1,2 +1,2 @@", "-a\r", "+a", " b"]
+    assert unified_diff("a", "a\n") == ["@@ -1 +1,2 @@", " a", "+"]
+
+
+def test_a_text_and_an_object_can_be_compared() -> None:
+    assert unified_diff("text", {"a": 1}) == ["@@ -1 +1,3 @@", "-text", "+{", '+  "a": 1', "+}"]
+    assert unified_diff({"a": 1, "b": 2}, {"b": 2, "a": 1}) == []
+
+
+@pytest.mark.parametrize("most_lines", [0, 1000], ids=["coarse", "fine"])
+def test_patch_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_lines: int) -> None:
+    monkeypatch.setattr(comparing, "_MOST_LINES", most_lines)
+    old = [f"line {n}" for n in range(30)]
+    new = [*old[:5], "new", *old[8:20], "newer", *old[20:]]
+    diff = unified_diff("\n".join(old), "\n".join(new))
+    (tmp_path / "old").write_text("\n".join(old) + "\n")
+    (tmp_path / "diff").write_text("\n".join(["--- old", "+++ new", *diff]) + "\n")
+    try:
+        subprocess.run(["patch", "-s", "old", "diff"], cwd=tmp_path, check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("patch is not installed")
+    assert (tmp_path / "old").read_text() == "\n".join(new) + "\n"

@@ -1,0 +1,198 @@
+"""The database is up to date when a worker has started, however many started at once and whatever happened to them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import inspect, text
+
+from leasehold import InvalidRequest, StoreUnavailable
+from leasehold.server import migrating
+from leasehold.server.database import open_engine
+from leasehold.server.migrating import VERSION_TABLE, migrate
+from leasehold.server.models import Row
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from sqlalchemy import Connection
+    from sqlalchemy.ext.asyncio import AsyncEngine
+    from tests.support.processes import Child
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
+    made = open_engine(database_url)
+    yield made
+    await made.dispose()
+
+
+async def tables_of(engine: AsyncEngine) -> set[str]:
+    async with engine.connect() as connection:
+        return set(await connection.run_sync(lambda plain: inspect(plain).get_table_names()))
+
+
+def differences(connection: Connection) -> list[Any]:
+    options = {"version_table": VERSION_TABLE, "compare_type": True}
+    return compare_metadata(MigrationContext.configure(connection, opts=options), Row.metadata)
+
+
+async def test_the_migrations_make_what_the_models_say(engine: AsyncEngine) -> None:
+    await migrate(engine)
+    async with engine.connect() as connection:
+        assert await connection.run_sync(differences) == []
+        checks = {
+            table: await connection.run_sync(
+                lambda plain, table=table: {
+                    check["name"] for check in inspect(plain).get_check_constraints(table)
+                }
+            )
+            for table in Row.metadata.tables
+        }
+    named = {
+        table.name: {c.name for c in table.constraints if type(c).__name__ == "CheckConstraint"}
+        for table in Row.metadata.sorted_tables
+    }
+    assert checks == named
+
+
+async def test_migrating_again_changes_nothing(engine: AsyncEngine) -> None:
+    await migrate(engine)
+    async with engine.begin() as connection:
+        await connection.execute(
+            text("INSERT INTO applications (id, name, created_at) VALUES ('an id', 'kept', 1.5)")
+        )
+    await migrate(engine)
+    async with engine.connect() as connection:
+        assert (await connection.execute(text("SELECT name FROM applications"))).scalars().all() == ["kept"]
+
+
+async def test_a_database_of_a_newer_version_is_refused_by_a_sentence(engine: AsyncEngine) -> None:
+    await migrate(engine)
+    async with engine.begin() as connection:
+        await connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+    with pytest.raises(InvalidRequest, match=r"made by a newer Leasehold.*9999"):
+        await migrate(engine)
+
+
+async def _migrate_at_the_same_moment(parent: Any, url: str) -> None:
+    import time
+
+    from leasehold.server import migrating
+    from leasehold.server.database import open_engine
+
+    whole = migrating.upgrade
+
+    def upgrade_slowly(connection: Any) -> None:
+        whole(connection)
+        time.sleep(1)  # long enough for the others to come, on a busy machine too
+
+    migrating.upgrade = upgrade_slowly
+    engine = open_engine(url)
+    parent.tell(ready=True)
+    parent.hear()
+    await migrating.migrate(engine)
+    await engine.dispose()
+    parent.tell(done=True)
+
+
+async def test_four_processes_may_migrate_at_once(
+    engine: AsyncEngine, database_url: str, spawn: Callable[..., Child]
+) -> None:
+    children = [spawn(_migrate_at_the_same_moment, database_url) for _ in range(4)]
+    for child in children:
+        assert await child.aread(90) == {"ready": True}
+    for child in children:
+        child.tell()
+    for child in children:
+        assert await child.aread(90) == {"done": True}
+    async with engine.connect() as connection:
+        assert await connection.run_sync(differences) == []
+        revisions = (await connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}"))).all()
+    assert len(revisions) == 1
+
+
+async def _die_within_the_migration(parent: Any, url: str) -> None:
+    import asyncio
+
+    from leasehold.server import migrating
+    from leasehold.server.database import open_engine
+
+    whole = migrating.upgrade
+
+    def upgrade_and_wait(connection: Any) -> None:
+        whole(connection)
+        parent.tell(nearly=True)
+        parent.hear()
+
+    migrating.upgrade = upgrade_and_wait
+    engine = open_engine(url)
+    await migrating.migrate(engine)
+    await asyncio.sleep(60)
+
+
+async def test_whoever_is_killed_within_the_migration_leaves_nothing(
+    engine: AsyncEngine, database_url: str, spawn: Callable[..., Child]
+) -> None:
+    child = spawn(_die_within_the_migration, database_url)
+    assert await child.aread(90) == {"nearly": True}
+    waiting = asyncio.create_task(migrate(engine))
+    child.kill()
+    await asyncio.wait_for(waiting, 60)
+    async with engine.connect() as connection:
+        assert await connection.run_sync(differences) == []
+
+
+async def test_a_migration_that_fails_leaves_nothing(
+    engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = migrating.upgrade
+
+    def fail_at_the_end(connection: Connection) -> None:
+        whole(connection)
+        connection.execute(text("SELECT nothing FROM nowhere"))
+
+    monkeypatch.setattr(migrating, "upgrade", fail_at_the_end)
+    with pytest.raises(StoreUnavailable, match="nowhere"):
+        await migrate(engine)
+    assert await tables_of(engine) == set()
+
+
+async def test_a_database_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path}/missing/directory.sqlite")
+    with pytest.raises(StoreUnavailable, match="unable to open"):
+        await migrate(engine)
+    await engine.dispose()
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_rows_that_would_refer_to_nothing_stop_the_migration(engine: AsyncEngine) -> None:
+    await migrate(engine)
+    async with engine.connect() as connection:
+        raw = await connection.get_raw_connection()
+        await raw.driver_connection.execute("PRAGMA foreign_keys=OFF")
+        await raw.driver_connection.execute("INSERT INTO projects VALUES ('an id', 'no application', 'x', 1)")
+    with pytest.raises(StoreUnavailable, match="1 rows would refer to nothing"):
+        await migrate(engine)
+
+
+def test_the_wheel_has_the_migrations_in_it(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=100, env={**os.environ})
+    (wheel,) = tmp_path.glob("*.whl")
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    place = ROOT / "src/leasehold/server/migrations"
+    ours = {path for suffix in ("py", "mako") for path in place.rglob(f"*.{suffix}")}
+    assert len(ours) >= 4
+    assert {str(path.relative_to(ROOT / "src")) for path in ours} <= packed

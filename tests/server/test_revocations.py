@@ -1,0 +1,164 @@
+"""Whoever signs out is out everywhere, at once or soon, and stays out."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.waiting import eventually_async
+
+import leasehold
+from leasehold.server.database import open_engine, sessions_of, writing
+from leasehold.server.migrating import migrate
+from leasehold.server.models import SessionRow, UserRow, new_id
+from leasehold.server.revocations import Revocations
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.server.rows import Sessions as Database
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import Server
+
+    from leasehold import Client
+
+NEVER = 3600.0
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    engine = open_engine(database_url)
+    await migrate(engine)
+    yield sessions_of(engine)
+    await engine.dispose()
+
+
+@pytest.fixture
+async def client(valkey: Server) -> AsyncIterator[Client]:
+    async with leasehold.connect(valkey.url) as made:
+        yield made
+
+
+async def end_a_session(database: Database, *, ended_at: float | None = None) -> str:
+    """In the database only, as another worker would."""
+    user = UserRow(
+        id=new_id(), email=f"{new_id()}@x", display_name="Ana", password_hash="none", created_at=0.0
+    )
+    now = time.time()
+    ended = SessionRow(
+        id=new_id(), user_id=user.id, created_at=now, expires_at=now + 1000, ended_at=ended_at or now
+    )
+    async with writing(database) as session:
+        session.add(user)
+        await session.flush()
+        session.add(ended)
+    return ended.id
+
+
+async def test_what_was_ended_before_the_start_is_known(database: Database, client: Client) -> None:
+    ended = await end_a_session(database)
+    async with Revocations(database, client.wire, seconds=900) as revocations:
+        assert revocations.is_ended(ended)
+        assert not revocations.is_ended("another session")
+
+
+async def test_only_what_may_still_have_a_token_is_remembered(database: Database, client: Client) -> None:
+    long_ago = await end_a_session(database, ended_at=time.time() - 1000)
+    lately = await end_a_session(database, ended_at=time.time() - 800)
+    now = time.time()
+    clock = [now]
+    revocations = Revocations(database, client.wire, seconds=900, every=0.05, clock=lambda: clock[0])
+    async with revocations:
+        assert not revocations.is_ended(long_ago)
+        assert revocations.is_ended(lately)
+        clock[0] = now + 500
+        await eventually_async(lambda: not revocations.is_ended(lately), 20)
+
+
+async def test_one_that_is_ended_here_is_known_at_once(database: Database, client: Client) -> None:
+    async with Revocations(database, client.wire, seconds=900, every=NEVER) as revocations:
+        ended = await end_a_session(database)
+        await revocations.add(ended)
+        assert revocations.is_ended(ended)
+
+
+async def test_another_worker_is_told(database: Database, valkey: Server) -> None:
+    async with (
+        leasehold.connect(valkey.url) as here,
+        leasehold.connect(valkey.url) as there,
+        Revocations(database, here.wire, seconds=900, every=NEVER) as ours,
+        Revocations(database, there.wire, seconds=900, every=NEVER) as theirs,
+    ):
+        # Heard from when it has subscribed, which nobody waits for.
+        await eventually_async(lambda: valkey.call("PUBSUB", "NUMSUB", "doc_lock:sessions")[1] == 2, 20)
+        ended = await end_a_session(database)
+        await ours.add(ended)
+        await eventually_async(lambda: theirs.is_ended(ended), 20)
+
+
+async def test_if_the_word_is_lost_the_database_is_read_all_the_same(
+    database: Database, client: Client
+) -> None:
+    async with Revocations(database, client.wire, seconds=900, every=0.1) as revocations:
+        for _ in range(3):  # it reads twice while it begins to listen
+            ended = await end_a_session(database)
+            await eventually_async(lambda ended=ended: revocations.is_ended(ended), 20)
+
+
+async def test_a_store_that_is_away_does_not_matter(
+    database: Database, valkey: Server, proxy: Callable[[Server], FaultProxy]
+) -> None:
+    between = proxy(valkey)
+    between.refuse()
+    client = leasehold.connect(between.url, timeout=0.2)
+    async with Revocations(database, client.wire, seconds=900, every=0.1) as revocations:
+        for _ in range(2):
+            ended = await end_a_session(database)
+            await eventually_async(lambda ended=ended: revocations.is_ended(ended), 20)
+        await revocations.add("ended here")
+        assert revocations.is_ended("ended here")
+        between.refuse(False)
+        await eventually_async(lambda: valkey.call("PUBSUB", "NUMSUB", "doc_lock:sessions")[1] == 1, 20)
+    await client.close()
+
+
+async def test_what_was_said_while_the_store_was_away_is_read_when_it_is_back(
+    database: Database, valkey: Server, proxy: Callable[[Server], FaultProxy]
+) -> None:
+    between = proxy(valkey)
+    async with (
+        leasehold.connect(between.url, timeout=0.5) as client,
+        Revocations(database, client.wire, seconds=900, every=NEVER) as revocations,
+    ):
+        await eventually_async(lambda: valkey.call("PUBSUB", "NUMSUB", "doc_lock:sessions")[1] == 1, 20)
+        between.refuse()
+        between.cut()
+        ended = await end_a_session(database)
+        between.refuse(False)
+        await eventually_async(lambda: revocations.is_ended(ended), 30)
+
+
+async def test_listeners_are_told_each_once(database: Database, client: Client) -> None:
+    told: list[str] = []
+    async with Revocations(database, client.wire, seconds=900, every=0.05) as revocations:
+        forget = revocations.listen(told.append)
+        elsewhere = await end_a_session(database)
+        await eventually_async(lambda: elsewhere in told, 20)
+        here = await end_a_session(database)
+        await revocations.add(here)
+        last = await end_a_session(database)
+        await eventually_async(lambda: last in told, 20)
+        forget()
+        unheard = await end_a_session(database)
+        await eventually_async(lambda: revocations.is_ended(unheard), 20)
+    assert sorted(told) == sorted([elsewhere, here, last])
+
+
+async def test_a_clock_that_was_set_back_misses_nothing(database: Database, client: Client) -> None:
+    clock = [time.time() + 7200]
+    revocations = Revocations(database, client.wire, seconds=900, every=0.05, clock=lambda: clock[0])
+    async with revocations:
+        clock[0] = time.time()
+        ended = await end_a_session(database)
+        await eventually_async(lambda: revocations.is_ended(ended), 20)

@@ -1,0 +1,31 @@
+"""Schemathesis, with all its checks, against a running server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.server.fuzzing import Budget, run, seed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.server.conftest import MakeServed
+
+QUICK = Budget(examples=6, scenarios=12)
+FULL = Budget(examples=150, scenarios=300, at_random=True)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("is_deep", [False, True], ids=["each corner of the schema", "made up, and in a row"])
+def test_the_server_keeps_to_its_own_openapi_document(
+    served: MakeServed, tmp_path: Path, full: bool, is_deep: bool
+) -> None:
+    server = served(expose_docs=True, log_level="warning")
+    budget = FULL if full else QUICK
+    found = run(server, asyncio.run(seed(server)), tmp_path, is_deep=is_deep, budget=budget)
+    assert found.is_clean, found.report
+    assert not [line for line in server.complaints() if " ERROR " in line], server.log()
+    if is_deep:
+        assert [operation_id for operation_id, times in found.served.items() if not times] == []

@@ -1,0 +1,169 @@
+"""Each promise about security, and the tests that keep it. What no other file tests is tested here."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.server.api import Api
+from websockets.asyncio.client import connect
+
+if TYPE_CHECKING:
+    from tests.server.conftest import MakeServed
+
+TESTS = Path(__file__).resolve().parents[1]
+
+KEPT_BY = {
+    "every object is checked, by its own id": [
+        "server/test_matrix.py::test_whoever_may_not_is_refused_and_nothing_happens",
+        "documents/test_gate.py::test_nothing_is_remembered",
+        "documents/test_router.py::test_everybody_may_do_what_their_role_allows",
+    ],
+    "force-take and administration by role": [
+        "documents/test_gate.py::test_only_owners_take_and_never_a_personal_document",
+        "server/test_applications_members.py::test_the_last_owner_stays_the_owner",
+    ],
+    "joining is authorised before any state exists": [
+        "documents/test_socket.py::test_a_room_that_one_may_not_see_does_not_even_begin_to_exist",
+    ],
+    "joining does not give write rights": [
+        "server/test_security.py::test_whoever_watches_still_may_not_write",
+    ],
+    "an allow-list of origins at the handshake": [
+        "documents/test_socket.py::test_pages_of_other_origins_are_refused_at_the_handshake",
+        "documents/test_socket_limits.py::test_other_pages_may_not",
+    ],
+    "no token in an address": [
+        "server/test_accounts_signing_in.py::test_an_access_token_in_the_address_is_not_looked_at",
+        "server/test_security.py::test_a_token_in_the_address_of_a_socket_signs_nobody_in",
+        "documents/test_tickets.py::test_a_ticket_is_good_once_however_many_try",
+    ],
+    "sockets of nobody die in seconds and are capped": [
+        "documents/test_socket.py::test_whoever_says_nothing_is_sent_away",
+        "documents/test_socket.py::test_sockets_that_have_not_said_who_they_are_are_capped",
+    ],
+    "the algorithm of tokens is fixed; issuer, audience and end are checked": [
+        "server/test_tokens.py::test_a_forged_token_is_refused_every_time",
+        "server/test_tokens.py::test_it_ends_on_time_also_when_it_is_known_already",
+    ],
+    "sockets end with their token, and when it is revoked": [
+        "documents/test_socket.py::test_a_socket_ends_with_its_sign_in",
+        "documents/test_socket.py::test_a_session_that_ends_closes_its_sockets_and_no_others",
+        "server/test_app.py::test_a_session_that_is_over_has_no_socket_and_no_ticket",
+    ],
+    "rights are checked at every message and when they change": [
+        "documents/test_socket.py::test_rights_are_asked_for_again_at_every_message",
+        "documents/test_socket.py::test_rights_that_change_close_rooms_without_being_asked",
+    ],
+    "secrets are kept as hashes and compared in constant time": [
+        "server/test_sessions.py::test_tokens_are_kept_as_hashes_only",
+        "server/test_passwords.py::test_what_is_kept_does_not_show_the_password",
+        "server/test_passwords.py::test_unknown_users_take_as_long_as_known_ones",
+        "documents/test_tickets.py::test_whoever_reads_the_store_cannot_use_a_ticket",
+    ],
+    "secrets are in no answer, event or log": [
+        "server/test_accounts_secrecy.py::test_no_secret_is_in_any_answer_or_in_the_log",
+        "documents/test_router.py::test_what_a_tab_and_a_ticket_are_called_is_nowhere_to_be_seen",
+    ],
+    "members of a body that the caller may not set are refused": [
+        "server/test_applications.py::test_members_that_nobody_may_set_are_refused",
+        "server/test_accounts_signing_in.py::test_a_body_with_more_in_it_is_not_valid",
+        "server/test_documents.py::test_only_what_is_known_may_be_said_of_a_document",
+        "documents/test_router.py::test_a_body_that_is_not_what_it_should_be_is_refused",
+    ],
+    "a rate and a quota for each principal": [
+        "server/test_app.py::test_a_budget_that_is_used_up_answers_429_on_every_route",
+        "server/test_app.py::test_rates_are_per_user",
+        "documents/test_socket.py::test_a_user_may_have_so_many_sockets_and_others_have_theirs",
+        "documents/test_socket.py::test_a_socket_may_watch_so_many_documents",
+        "documents/test_socket.py::test_a_flood_of_messages_ends_the_socket",
+    ],
+    "a limit on asking never keeps anybody from renewing, saving and giving back": [
+        "server/test_app.py::test_whoever_asked_for_too_many_locks_still_keeps_saves_and_gives_back",
+    ],
+    "times, names and messages have bounds": [
+        "server/test_settings.py::test_times_are_bounded",
+        "documents/test_router.py::test_numbers_and_reasons_have_bounds",
+        "documents/test_router.py::test_an_id_that_would_break_something_is_refused",
+        "documents/test_socket.py::test_a_message_that_is_too_large_ends_the_socket",
+        "server/test_requests.py::test_a_body_that_does_not_say_its_length_is_counted",
+    ],
+    "cookies are for this site, and need a second token": [
+        "server/test_accounts_signing_in.py::test_the_refresh_token_is_for_us_alone",
+        "server/test_accounts_refreshing.py::test_a_page_of_somebody_else_is_refused",
+        "server/test_accounts_refreshing.py::test_the_header_alone_is_not_enough",
+    ],
+    "errors show no stack and nothing of others": [
+        "server/test_requests.py::test_a_surprise_is_a_problem_without_a_word_about_it",
+        "server/test_requests.py::test_what_keeps_the_store_from_answering_is_in_the_log_only",
+        "server/test_health.py::test_what_is_missing_is_told_without_its_address",
+    ],
+    "the documentation is closed in production": [
+        "server/test_app.py::test_the_documentation_is_closed_by_default",
+    ],
+    "every grant, take and refusal is audited": [
+        "documents/test_router.py::test_grants_takes_and_refusals_are_audited",
+        "documents/test_gate.py::test_every_refusal_is_written_down_as_fields",
+    ],
+    "demo passwords are good for nothing outside the demo": [
+        "server/test_demo.py::test_outside_the_demo_its_passwords_are_good_for_nothing",
+        "server/test_settings.py::test_the_demo_listens_on_loopback_only",
+    ],
+    "the whole interface is searched for mistakes": [
+        "server/test_schemathesis.py",
+        "server/test_state_machine.py",
+    ],
+}
+
+
+@pytest.mark.parametrize("promise", KEPT_BY)
+def test_every_promise_is_kept_by_a_test_that_there_is(promise: str) -> None:
+    for test in KEPT_BY[promise]:
+        path, _, name = test.partition("::")
+        tree = ast.parse((TESTS / path).read_text())
+        names = {
+            node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        assert not name or name in names, test
+
+
+async def test_a_token_in_the_address_of_a_socket_signs_nobody_in(served: MakeServed) -> None:
+    running = served()
+    async with running.client() as client, Api(client) as api:
+        ana = await api.register()
+        address = running.base_url.replace("http", "ws") + f"/ws?token={ana.token}&access_token={ana.token}"
+        async with connect(address) as socket:
+            await socket.send(json.dumps({"type": "ping", "data": {}}))
+            heard = [json.loads(await socket.recv())["type"]]
+            await socket.wait_closed()
+        assert heard == ["error"]
+        assert socket.close_code == 4401
+        # uvicorn's own log of requests would show it.
+        assert ana.token not in running.log()
+
+
+async def test_whoever_watches_still_may_not_write(served: MakeServed) -> None:
+    running = served()
+    async with running.client() as client, Api(client) as api:
+        olga, vera = await api.register("Olga"), await api.register("Vera")
+        application_id = await olga.create_application()
+        await olga.add_member(application_id, vera, "viewer")
+        document_id = await olga.create_document(application_id=application_id)
+        grant = (await olga.http.post(f"/api/documents/{document_id}/lock")).json()
+        async with connect(running.base_url.replace("http", "ws") + "/ws") as socket:
+            for kind, data in (
+                ("authenticate", {"token": vera.token}),
+                ("join", {"document_id": document_id}),
+                ("heartbeat", {"document_id": document_id}),
+            ):
+                await socket.send(json.dumps({"type": kind, "data": data}))
+                answer = json.loads(await socket.recv())
+            assert (answer["type"], answer["data"]["extended"]) == ("heartbeat", False)
+            # A fence is a number that everybody who watches can see; it gives no right.
+            body = {"content": "Vera's", "base_version": 0, "fence": grant["fence"]}
+            refused = await vera.http.put(f"/api/documents/{document_id}/content", json=body)
+            assert (refused.status_code, refused.json()["code"]) == (403, "not_allowed")
+            assert (await vera.http.post(f"/api/documents/{document_id}/lock")).status_code == 403

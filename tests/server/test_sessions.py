@@ -1,0 +1,274 @@
+"""Sessions and their refresh tokens: each is good once, a stolen one ends the session, a lost reply does not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy import func, select
+
+from leasehold import NotSignedIn
+from leasehold.errors import InProgress
+from leasehold.server.database import open_engine, reading, sessions_of, writing
+from leasehold.server.migrating import migrate
+from leasehold.server.models import RefreshTokenRow, Row, SessionRow, UserRow, new_id
+from leasehold.server.sessions import GRACE, Sessions, SignedIn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.server.rows import Sessions as Database
+    from tests.support.processes import Child
+
+KEY = b"k" * 32
+DAY = 86_400
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_790_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    engine = open_engine(database_url)
+    await migrate(engine)
+    yield sessions_of(engine)
+    await engine.dispose()
+
+
+@pytest.fixture
+async def ana(database: Database) -> UserRow:
+    user = UserRow(
+        id=new_id(), email="ana@example.com", display_name="Ana", password_hash="none", created_at=0.0
+    )
+    async with writing(database) as session:
+        session.add(user)
+    return user
+
+
+@pytest.fixture
+def sessions(database: Database, clock: Clock) -> Sessions:
+    return Sessions(database, KEY, days=14, clock=clock)
+
+
+async def refreshed(sessions: Sessions, token: str) -> SignedIn:
+    answer = await sessions.refresh(token)
+    assert isinstance(answer, SignedIn)
+    return answer
+
+
+async def count(database: Database, table: type[Row]) -> int:
+    async with reading(database) as session:
+        return await session.scalar(select(func.count()).select_from(table)) or 0
+
+
+async def test_a_refresh_gives_the_next_token_of_the_same_session(
+    sessions: Sessions, ana: UserRow, clock: Clock
+) -> None:
+    first = await sessions.start(ana)
+    tokens = {first.refresh_token}
+    for _ in range(5):
+        clock.now += 900
+        last = await refreshed(sessions, first.refresh_token)
+        assert (last.session_id, last.user.email, last.seen_at) == (first.session_id, ana.email, clock.now)
+        assert last.expires_at == clock.now + 14 * DAY
+        assert last.refresh_token not in tokens
+        tokens.add(last.refresh_token)
+        first = last
+
+
+async def test_a_token_that_comes_a_second_time_ends_the_session(
+    sessions: Sessions, ana: UserRow, clock: Clock
+) -> None:
+    stolen = (await sessions.start(ana)).refresh_token
+    mine = await refreshed(sessions, stolen)
+    clock.now += GRACE
+    assert await sessions.refresh(stolen) == mine.session_id
+    for token in (mine.refresh_token, stolen):
+        with pytest.raises(NotSignedIn):
+            await sessions.refresh(token)
+
+
+async def test_an_old_token_ends_the_session_however_many_followed(
+    sessions: Sessions, ana: UserRow, clock: Clock
+) -> None:
+    stolen = token = (await sessions.start(ana)).refresh_token
+    for _ in range(4):
+        clock.now += 900
+        token = (await refreshed(sessions, token)).refresh_token
+    assert isinstance(await sessions.refresh(stolen), str)
+    with pytest.raises(NotSignedIn):
+        await sessions.refresh(token)
+
+
+async def test_a_thief_who_was_quick_is_found_out_by_the_next_refresh(
+    sessions: Sessions, ana: UserRow, clock: Clock
+) -> None:
+    """Within the grace the thief gets the very token that the owner has: there is only one line of them."""
+    stolen = (await sessions.start(ana)).refresh_token
+    mine = (await refreshed(sessions, stolen)).refresh_token
+    clock.now += 1
+    theirs = (await refreshed(sessions, stolen)).refresh_token
+    assert theirs == mine
+    clock.now += 900
+    await refreshed(sessions, theirs)
+    clock.now += 900
+    assert isinstance(await sessions.refresh(mine), str)
+
+
+async def test_a_reply_that_was_lost_is_given_again(sessions: Sessions, ana: UserRow, clock: Clock) -> None:
+    token = (await sessions.start(ana)).refresh_token
+    lost = await refreshed(sessions, token)
+    clock.now += GRACE - 1
+    again = await refreshed(sessions, token)
+    assert (again.refresh_token, again.expires_at) == (lost.refresh_token, lost.expires_at)
+    await refreshed(sessions, again.refresh_token)
+
+
+async def test_two_tabs_that_refresh_at_once_both_stay_signed_in(
+    sessions: Sessions, ana: UserRow, database: Database
+) -> None:
+    token = (await sessions.start(ana)).refresh_token
+    tabs = await asyncio.gather(*(refreshed(sessions, token) for _ in range(8)))
+    assert len({tab.refresh_token for tab in tabs}) == 1
+    assert await count(database, RefreshTokenRow) == 2
+    await refreshed(sessions, tabs[0].refresh_token)
+
+
+async def test_a_tab_that_is_far_behind_is_told_to_ask_again(
+    sessions: Sessions, ana: UserRow, clock: Clock
+) -> None:
+    """Its browser has a newer cookie by now, which an old one must not replace."""
+    first = (await sessions.start(ana)).refresh_token
+    second = (await refreshed(sessions, first)).refresh_token
+    third = (await refreshed(sessions, second)).refresh_token
+    clock.now += GRACE - 1
+    with pytest.raises(InProgress) as told:
+        await sessions.refresh(first)
+    assert told.value.retry_after == 1
+    await refreshed(sessions, third)
+
+
+async def test_ended_is_ended(sessions: Sessions, ana: UserRow) -> None:
+    signed_in, other = await sessions.start(ana), await sessions.start(ana)
+    await sessions.end(signed_in.session_id)
+    await sessions.end(signed_in.session_id)
+    await sessions.end("no such session")
+    with pytest.raises(NotSignedIn):
+        await sessions.refresh(signed_in.refresh_token)
+    await refreshed(sessions, other.refresh_token)
+
+
+async def test_ending_twice_keeps_the_first_instant(
+    sessions: Sessions, ana: UserRow, clock: Clock, database: Database
+) -> None:
+    signed_in, began = await sessions.start(ana), clock.now
+    await sessions.end(signed_in.session_id)
+    clock.now += 100
+    await sessions.end(signed_in.session_id)
+    async with reading(database) as session:
+        assert await session.scalar(select(SessionRow.ended_at)) == began
+
+
+async def test_whoever_does_not_come_back_is_signed_out(
+    sessions: Sessions, ana: UserRow, clock: Clock
+) -> None:
+    token = (await sessions.start(ana)).refresh_token
+    clock.now += 14 * DAY - 1
+    token = (await refreshed(sessions, token)).refresh_token
+    clock.now += 14 * DAY
+    with pytest.raises(NotSignedIn):
+        await sessions.refresh(token)
+
+
+@pytest.mark.parametrize("token", ["", "x", "a.b", "🔑", "\udc80", "x" * 10_000])
+async def test_a_token_that_we_did_not_make_is_nobodys(sessions: Sessions, ana: UserRow, token: str) -> None:
+    await sessions.start(ana)
+    with pytest.raises(NotSignedIn):
+        await sessions.refresh(token)
+    assert await sessions.session_of(token) is None
+
+
+async def test_the_session_of_a_token_is_known_used_or_not(sessions: Sessions, ana: UserRow) -> None:
+    first = await sessions.start(ana)
+    second = await refreshed(sessions, first.refresh_token)
+    for token in (first.refresh_token, second.refresh_token):
+        assert await sessions.session_of(token) == first.session_id
+
+
+async def test_with_another_key_there_is_another_line(
+    sessions: Sessions, ana: UserRow, database: Database, clock: Clock
+) -> None:
+    """Whoever reads the database and an old token, but not the key, cannot know the next one."""
+    token = (await sessions.start(ana)).refresh_token
+    real = await refreshed(sessions, token)
+    other = Sessions(database, b"x" * 32, clock=clock)
+    assert other._successor(token, real.session_id) != real.refresh_token
+
+
+async def test_tokens_are_kept_as_hashes_only(sessions: Sessions, ana: UserRow, database: Database) -> None:
+    first = await sessions.start(ana)
+    second = await refreshed(sessions, first.refresh_token)
+    async with reading(database) as session:
+        rows = (await session.execute(select(RefreshTokenRow))).scalars().all()
+    kept = repr([vars(row) for row in rows])
+    for token in (first.refresh_token, second.refresh_token):
+        assert token not in kept
+        assert token.partition(".")[2] not in kept
+    assert first.refresh_token not in repr(first)
+
+
+async def test_what_is_over_for_long_is_removed_and_nothing_else(
+    sessions: Sessions, ana: UserRow, database: Database, clock: Clock
+) -> None:
+    await sessions.start(ana)
+    ended = await sessions.start(ana)
+    await sessions.end(ended.session_id)
+    clock.now += 13 * DAY
+    alive = await sessions.start(ana)
+    await sessions.prune()
+    assert await count(database, SessionRow) == 2
+    clock.now += 4 * DAY
+    ended = await sessions.start(ana)
+    await sessions.end(ended.session_id)
+    await sessions.prune()
+    async with reading(database) as session:
+        left = set(await session.scalars(select(SessionRow.id)))
+        tokens = set(await session.scalars(select(RefreshTokenRow.session_id)))
+    assert left == tokens == {alive.session_id, ended.session_id}
+
+
+async def _refresh_in_another_process(parent: object, url: str, key: str, token: str) -> None:
+    from leasehold.server.database import open_engine, sessions_of
+    from leasehold.server.sessions import Sessions
+
+    engine = open_engine(url)
+    sessions = Sessions(sessions_of(engine), key.encode())
+    parent.tell(ready=True)
+    parent.hear()
+    answer = await sessions.refresh(token)
+    await engine.dispose()
+    parent.tell(token=answer.refresh_token)
+
+
+async def test_tabs_at_two_workers_get_the_same_token(
+    database: Database, database_url: str, ana: UserRow, spawn: Callable[..., Child]
+) -> None:
+    token = (await Sessions(database, KEY).start(ana)).refresh_token
+    workers = [spawn(_refresh_in_another_process, database_url, KEY.decode(), token) for _ in range(2)]
+    for worker in workers:
+        assert await worker.aread(90) == {"ready": True}
+    for worker in workers:
+        worker.tell()
+    answers = [(await worker.aread(90))["token"] for worker in workers]
+    assert answers[0] == answers[1] != token

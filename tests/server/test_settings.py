@@ -1,0 +1,191 @@
+"""Settings: flags before the environment before the defaults; what is wrong is listed by its variable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leasehold.documents.times import Times
+from leasehold.errors import InvalidRequest
+from leasehold.server import Settings
+from leasehold.server.settings import is_loopback, variable_of
+
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+
+
+def test_the_defaults_need_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    settings = Settings.load()
+    assert (settings.host, settings.port, settings.workers) == ("127.0.0.1", 8000, 1)
+    assert settings.data_dir == tmp_path / "leasehold"
+    assert settings.database_url == f"sqlite:///{tmp_path}/leasehold/documents.sqlite"
+    assert settings.store_url is None
+    assert settings.times == Times(ttl=45, heartbeat=10, idle=30)
+    assert not settings.demo
+    assert not settings.docs_are_open
+    assert not (tmp_path / "leasehold").exists()
+
+
+def test_a_flag_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEASEHOLD_PORT", "9000")
+    monkeypatch.setenv("LEASEHOLD_WORKERS", "3")
+    settings = Settings.load(port=9001, workers=None)
+    assert (settings.port, settings.workers) == (9001, 3)
+
+
+def test_an_empty_variable_is_not_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEASEHOLD_PORT", "")
+    monkeypatch.setenv("LEASEHOLD_STORE_URL", "")
+    monkeypatch.setenv("REDIS_HOST", "")
+    assert (Settings.load().port, Settings.load().store_url) == (8000, None)
+
+
+def test_everything_that_is_wrong_is_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {
+        "LEASEHOLD_PORT": "99999",
+        "LEASEHOLD_WORKERS": "many",
+        "LEASEHOLD_DATABASE_URL": "mysql://root:hunter2@db/x",
+        "LEASEHOLD_STORE_URL": "http://store:hunter2@x",
+        "LEASEHOLD_DOCUMENT_TTL": "nan",
+        "LEASEHOLD_SECRET_KEY": "hunter2",
+        "LEASEHOLD_ALLOWED_ORIGINS": "docs.example.com",
+        "LEASEHOLD_RATE_ACQUIRE": "often",
+        "LEASEHOLD_LOG_LEVEL": "loud",
+    }
+    for name, value in wrong.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidRequest) as told:
+        Settings.load()
+    lines = str(told.value).splitlines()[1:]
+    assert {line.partition(":")[0] for line in lines} == set(wrong)
+    assert "hunter2" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "heartbeat"),
+    [
+        pytest.param({"document_ttl": 45}, 10, id="as-usual"),
+        pytest.param({"document_ttl": 90}, 10, id="longer"),
+        pytest.param({"document_ttl": 18}, 4, id="shrinks-with-the-ttl"),
+        pytest.param({"document_ttl": 18, "document_heartbeat": 8.9}, 8.9, id="as-given"),
+        pytest.param({"document_heartbeat": 22.4}, 22.4, id="just-under-half"),
+    ],
+)
+def test_the_heartbeat_fits_into_the_ttl(given: dict[str, float], heartbeat: float) -> None:
+    assert Settings.load(**given).times.heartbeat == pytest.approx(heartbeat)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"document_ttl": 20, "document_heartbeat": 10}, id="exactly-twice"),
+        pytest.param({"document_heartbeat": 30}, id="above-the-usual-ttl"),
+    ],
+)
+def test_a_ttl_not_above_twice_the_heartbeat_is_refused(given: dict[str, float]) -> None:
+    with pytest.raises(
+        InvalidRequest, match=r"LEASEHOLD_DOCUMENT_HEARTBEAT.*above twice.*LEASEHOLD_DOCUMENT_TTL"
+    ):
+        Settings.load(**given)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1e12", "inf", "x"])
+def test_times_are_bounded(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("LEASEHOLD_DOCUMENT_TTL", value)
+    with pytest.raises(InvalidRequest, match="LEASEHOLD_DOCUMENT_TTL"):
+        Settings.load()
+
+
+@pytest.mark.parametrize(
+    ("environ", "store"),
+    [
+        ({"REDIS_HOST": "cache"}, "redis://cache:6379"),
+        ({"REDIS_PORT": "7000"}, "redis://localhost:7000"),
+        ({"REDIS_HOST": "::1", "REDIS_PORT": "7000"}, "redis://[::1]:7000"),
+        ({"REDIS_HOST": "cache", "LEASEHOLD_STORE_URL": "valkey://here"}, "valkey://here"),
+        ({"REDIS_PORT": "tcp://10.0.0.1:6379", "LEASEHOLD_STORE_URL": "valkey://here"}, "valkey://here"),
+    ],
+    ids=["host", "port", "both", "a-url-goes-first", "what-kubernetes-sets-is-not-looked-at"],
+)
+def test_the_store_is_found(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], store: str) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    # A data directory is for the documents too, so giving one does not mean the embedded store.
+    assert Settings.load(data_dir="here").store_url == store
+
+
+def test_what_kubernetes_sets_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_PORT", "tcp://10.0.0.1:6379")
+    with pytest.raises(InvalidRequest, match="REDIS_PORT must be a number"):
+        Settings.load()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.com", "localhost.example.com"])
+def test_the_demo_listens_on_loopback_only(host: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"LEASEHOLD_DEMO.*loopback"):
+        Settings.load(demo=True, host=host)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "[::1]", "localhost"])
+def test_loopback_is_loopback(host: str) -> None:
+    assert is_loopback(host)
+    assert Settings.load(demo=True, host=host).docs_are_open
+
+
+def test_docs_can_be_closed_in_the_demo_and_open_without() -> None:
+    assert not Settings.load(demo=True, expose_docs=False).docs_are_open
+    assert Settings.load(expose_docs=True).docs_are_open
+
+
+def test_cookies_are_for_https_unless_on_loopback() -> None:
+    assert not Settings.load().cookies_are_secure
+    assert Settings.load(host="0.0.0.0").cookies_are_secure
+    assert not Settings.load(host="0.0.0.0", secure_cookies=False).cookies_are_secure
+
+
+def test_pages_of_the_server_itself_may_open_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEASEHOLD_ALLOWED_ORIGINS", "https://Docs.example.com/, http://a.example:81")
+    assert Settings.load(port=81).origins == {
+        "http://127.0.0.1:81",
+        "http://localhost:81",
+        "http://[::1]:81",
+        "https://docs.example.com",
+        "http://a.example:81",
+    }
+    assert "http://10.0.0.1:81" in Settings.load(port=81, host="10.0.0.1").origins
+    assert "http://localhost:81" not in Settings.load(port=81, host="10.0.0.1").origins
+
+
+@pytest.mark.parametrize("origin", ["*", "null", "docs.example.com", "https://x/path", "ftp://x", "https://"])
+def test_what_is_no_origin_is_refused(origin: str) -> None:
+    with pytest.raises(InvalidRequest, match="LEASEHOLD_CORS_ORIGINS"):
+        Settings.load(cors_origins=origin)
+
+
+def test_secrets_are_not_shown() -> None:
+    given: dict[str, Any] = {
+        "secret_key": "canary-" * 8,
+        "database_url": "postgresql://me:canary@db/x",
+        "store_url": "redis://:canary@store",
+    }
+    settings = Settings.load(**given)
+    assert "canary" not in repr(settings)
+    assert "canary" not in str(settings)
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Settings.load().port = 1  # type: ignore[misc]
+
+
+def test_the_library_reads_no_environment_when_it_is_imported(spawn: Any) -> None:
+    child = spawn("import os; os.environ['LEASEHOLD_PORT'] = 'x'; import leasehold.server; report(done=True)")
+    assert child.read() == {"done": True}
+
+
+def test_every_setting_is_in_the_documentation() -> None:
+    text = OPERATIONS.read_text()
+    missing = [name for name in Settings.model_fields if f"`{variable_of(name)}`" not in text]
+    assert missing == []
