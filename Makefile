@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# Tests start hundreds of processes: where this is set, each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Most tests wait for a server, a deadline or a process, so three of them share two cores well.
 PARALLEL ?= -n 3 --dist worksteal
 # These start message brokers and a database; a file stays with one process, so that each is started once or twice.
@@ -19,7 +21,7 @@ help: ## List the targets.
 $(STAMP): requirements.lock pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps -e .
 	@touch $(STAMP)
 

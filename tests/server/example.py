@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
@@ -219,6 +219,13 @@ class Example:
     async def sign_in(self, tab: Tab) -> None:
         await self.browser(tab).sign_in()
         self.model.signed_in.add(tab)
+
+    async def check(self, tabs: Iterable[Tab] = TABS) -> None:
+        """Everything that can be seen, by all or by those ``tabs``."""
+        # First those who do not ask, so that nobody has asked on their behalf.
+        await self.check_sockets()
+        await asyncio.gather(*(self.check_view(tab) for tab in tabs), self.check_history())
+        self.check_rows()
 
     async def check_sockets(self) -> None:
         """What every page shows, soon: it is not asked for."""

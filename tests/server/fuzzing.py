@@ -59,7 +59,7 @@ include-operation-id = ["get_lock", "get_lock_history"]
 checks.use_after_free.enabled = false
 """
 
-_OFTEN, _MOSTLY = 0.8, 0.95
+_OFTEN, _MOSTLY = 0.5, 0.95
 _EVERYWHERE = {
     "path.document_id": "documents",
     "path.draft_id": "drafts",

@@ -1,4 +1,4 @@
-"""Bugs, planted one at a time to see that somebody notices."""
+"""Bugs of the document service, planted one at a time to see that somebody notices, each with what shows it."""
 
 from __future__ import annotations
 
@@ -6,67 +6,136 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tests.server.model import TABS
+from tests.server.model_row import Save
+
 from leasehold.documents import scripts
+from leasehold.documents.ledger import Ledger
 from leasehold.documents.live import news
 from leasehold.documents.live.deadlines import Deadlines
 from leasehold.documents.live.hub import Hub
 from leasehold.documents.live.rights import Rights
+from leasehold.documents.payloads import NAMESPACE
 from leasehold.documents.registrar import Registrar
-from leasehold.server import document_store, saving
+from leasehold.server import document_store
 from leasehold.server.sign_outs import SignOuts
+from leasehold.valkey.verb import ScriptVerb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     import pytest
+    from tests.server.example import Example
+
+    Plant = Callable[[pytest.MonkeyPatch], None]
+    Provoke = Callable[[Example], Coroutine[Any, Any, None]]
+
+ANA, ANA_ELSEWHERE, BOB, _, OLGA, VERA, _ = TABS
 
 
-def _rewrite(patch: pytest.MonkeyPatch, name: str, before: str, after: str) -> None:
-    script = getattr(scripts, name)
-    source = script.source.decode()
-    assert before in source, f"{name} does not say {before!r} any more"
-    source = source.replace(before, after).encode()
-    sha = hashlib.sha1(source, usedforsecurity=False).hexdigest().encode()
-    patch.setattr(scripts, name, replace(script, source=source, sha=sha))
+def _scripted(name: str, before: str, after: str) -> Plant:
+    """A script says ``after`` where it said ``before``."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        script = getattr(scripts, name.upper())
+        text = script.source.decode()
+        assert before in text, f"{name} does not say {before!r} any more"
+        source = text.replace(before, after).encode()
+        sha = hashlib.sha1(source, usedforsecurity=False).hexdigest().encode()
+        verb = ScriptVerb(NAMESPACE, replace(script, source=source, sha=sha))
+        run = Ledger._run
+
+        async def run_that(ledger: Ledger, asked: ScriptVerb, *arguments: Any) -> Any:
+            return await run(ledger, verb if asked is getattr(ledger, f"_{name}") else asked, *arguments)
+
+        patch.setattr(Ledger, "_run", run_that)
+
+    return plant
 
 
-def move_takes_from_anybody(patch: pytest.MonkeyPatch) -> None:
-    _rewrite(patch, "ACQUIRE", "(not is_own or move == '0' or hold.taking)", "(move == '0' or hold.taking)")
+async def _somebody_else_moves(example: Example) -> None:
+    await example.acquire(ANA, move=False)
+    await example.acquire(BOB, move=True)
 
 
-def release_gives_back_other_tabs(patch: pytest.MonkeyPatch) -> None:
-    _rewrite(patch, "RELEASE", "hold.user == user and hold.tab == tab", "hold.user == user")
+async def _the_other_tab_releases(example: Example) -> None:
+    await example.acquire(ANA, move=False)
+    await example.release(ANA_ELSEWHERE, reason="released")
 
 
-def a_mark_stops_nobody(patch: pytest.MonkeyPatch) -> None:
-    _rewrite(patch, "ACQUIRE", "or move == '0' or hold.taking)", "or move == '0')")
+async def _the_holder_moves_while_it_is_taken(example: Example) -> None:
+    await example.acquire(ANA, move=False)
+    await example.force_take(OLGA)
+    await example.acquire(ANA_ELSEWHERE, move=True)
 
 
-def a_move_keeps_the_fence(patch: pytest.MonkeyPatch) -> None:
-    _rewrite(
-        patch, "ACQUIRE", "local count = mint(floor)", "local count = hold and hold.fence or mint(floor)"
-    )
+async def _the_holder_moves(example: Example) -> None:
+    await example.acquire(ANA, move=False)
+    await example.acquire(ANA_ELSEWHERE, move=True)
 
 
-def an_expiry_is_called_a_release(patch: pytest.MonkeyPatch) -> None:
-    for name in ("INSPECT", "TAKE", "ACQUIRE", "HISTORY", "HEARTBEAT", "RELEASE"):
-        _rewrite(patch, name, "'expired'", "'released'")
+async def _a_hold_runs_out(example: Example) -> None:
+    await example.connect(VERA, by_ticket=False)
+    await example.acquire(ANA, move=False)
+    await example.run_out()
 
 
-def an_old_fence_saves(patch: pytest.MonkeyPatch) -> None:
-    honest = saving.reason_to_rescue
+async def _the_last_but_one_saves(example: Example) -> None:
+    await example.acquire(ANA, move=False)
+    fence = example.model.row.fence
+    await example.release(ANA, reason="released")
+    await example.acquire(BOB, move=False)
+    await example.save(Save(ANA, fence, 0, "late"), release=False, reason="released")
+
+
+async def _the_holder_beats(example: Example) -> None:
+    for tab in (ANA, VERA):
+        await example.connect(tab, by_ticket=True)
+    await example.acquire(ANA, move=False)
+    await example.check_sockets()
+    await example.beat_by_socket(ANA, idle_for=None)
+
+
+async def _two_tabs_watch(example: Example) -> None:
+    await example.connect(ANA_ELSEWHERE, by_ticket=False)
+    await example.acquire(ANA, move=False)
+
+
+async def _a_watcher_loses_their_role(example: Example) -> None:
+    await example.connect(VERA, by_ticket=False)
+    await example.set_role("vera", None)
+
+
+async def _a_watcher_signs_out(example: Example) -> None:
+    await example.connect(VERA, by_ticket=False)
+    await example.sign_out(VERA)
+
+
+async def _the_taker_hangs_up(example: Example) -> None:
+    await example.acquire(ANA, move=False)
+    await example.force_take(OLGA)
+    await example.hang_up(example.model.takes[0])
+
+
+async def _the_holder_saves_for_the_taker(example: Example) -> None:
+    await example.acquire(ANA, move=False)
+    await example.force_take(OLGA)
+    save = Save(ANA, example.model.row.fence, 0, "in time")
+    await example.save(save, release=True, reason="released")
+
+
+def _an_old_fence_saves(patch: pytest.MonkeyPatch) -> None:
+    honest = document_store.reason_to_rescue
 
     def reason(row: Any, save: Any) -> Any:
         why = honest(row, save)
-        return None if why == "stale_fence" and save.base_version == row.version else why
+        return None if why == "stale_fence" else why
 
-    for module in (saving, document_store):
-        if hasattr(module, "reason_to_rescue"):
-            patch.setattr(module, "reason_to_rescue", reason)
+    patch.setattr(document_store, "reason_to_rescue", reason)
 
 
-def a_draft_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    honest = saving.rescue
+def _a_draft_is_dropped(patch: pytest.MonkeyPatch) -> None:
+    honest = document_store.rescue
 
     async def rescue(session: Any, *arguments: Any) -> Any:
         async with session.begin_nested() as nested:
@@ -74,18 +143,15 @@ def a_draft_is_dropped(patch: pytest.MonkeyPatch) -> None:
             await nested.rollback()
         return kept
 
-    for module in (saving, document_store):
-        if hasattr(module, "rescue"):
-            patch.setattr(module, "rescue", rescue)
+    patch.setattr(document_store, "rescue", rescue)
 
 
-def sockets_are_told_what_they_know(patch: pytest.MonkeyPatch) -> None:
+def _hub_tells_everything(patch: pytest.MonkeyPatch) -> None:
     def learn(hub: Hub, state: Any, event: Any = None) -> None:
         room = hub._rooms.get(state.document_id)
         if room is None:
             return
         known, room.state = room.state, state
-        hub._deadlines.set(state)
         event = event or (known and news.between(known, state))
         if event is not None:
             room.tell(news.News(event))
@@ -93,51 +159,60 @@ def sockets_are_told_what_they_know(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Hub, "learn", learn)
 
 
-def nobody_looks_when_a_hold_ends(patch: pytest.MonkeyPatch) -> None:
+def _hub_forgets_deadlines(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Deadlines, "_fire", lambda deadlines, document_id: deadlines._timers.pop(document_id))
 
 
-def every_tab_of_the_holder_is_told_it_holds(patch: pytest.MonkeyPatch) -> None:
+def _all_tabs_are_one(patch: pytest.MonkeyPatch) -> None:
     honest = news.News.for_holder
-
-    def for_holder(told: Any, editor: Any) -> str:
-        return honest(told, replace(editor, tab=told.tab))
-
-    patch.setattr(news.News, "for_holder", for_holder)
+    patch.setattr(news.News, "for_holder", lambda told, editor: honest(told, replace(editor, tab=told.tab)))
 
 
-def rights_are_asked_once(patch: pytest.MonkeyPatch) -> None:
+def _rights_are_asked_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Rights, "change", lambda *_: None)
 
 
-def signing_out_leaves_the_socket(patch: pytest.MonkeyPatch) -> None:
+def _sockets_outlive_sessions(patch: pytest.MonkeyPatch) -> None:
     async def end(*_: Any) -> None: ...
 
     patch.setattr(SignOuts, "_end", end)
 
 
-def a_mark_stays_when_the_taker_goes(patch: pytest.MonkeyPatch) -> None:
+def _nothing_is_undone(patch: pytest.MonkeyPatch) -> None:
     async def undo(registrar: Registrar, document_id: str, ask: str) -> None:
         await registrar._ledger.withdraw(document_id, ask=f"not {ask}")
 
     patch.setattr(Registrar, "undo", undo)
 
 
-PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    plant.__name__.replace("_", " "): plant
-    for plant in (
-        move_takes_from_anybody,
-        release_gives_back_other_tabs,
-        a_mark_stops_nobody,
-        a_move_keeps_the_fence,
-        an_expiry_is_called_a_release,
-        an_old_fence_saves,
-        a_draft_is_dropped,
-        sockets_are_told_what_they_know,
-        nobody_looks_when_a_hold_ends,
-        every_tab_of_the_holder_is_told_it_holds,
-        rights_are_asked_once,
-        signing_out_leaves_the_socket,
-        a_mark_stays_when_the_taker_goes,
-    )
+PLANTED: dict[str, tuple[Plant, Provoke]] = {
+    "a move takes the lock of anybody": (
+        _scripted("acquire", "(not is_own or move == '0'", "(move == '0'"),
+        _somebody_else_moves,
+    ),
+    "a release does not compare the tab": (
+        _scripted("release", "hold.user == user and hold.tab == tab", "hold.user == user"),
+        _the_other_tab_releases,
+    ),
+    "a mark does not keep others off": (
+        _scripted("acquire", "or move == '0' or hold.taking)", "or move == '0')"),
+        _the_holder_moves_while_it_is_taken,
+    ),
+    "a move keeps the fence": (
+        _scripted("acquire", "count = mint(floor)", "count = hold and hold.fence or mint(floor)"),
+        _the_holder_moves,
+    ),
+    "a taker is told that nothing was saved": (
+        _scripted("release", "saved == '1'", "false"),
+        _the_holder_saves_for_the_taker,
+    ),
+    "a save under an old fence is a version": (_an_old_fence_saves, _the_last_but_one_saves),
+    "a draft is dropped": (_a_draft_is_dropped, _the_last_but_one_saves),
+    "versions are not compared": (_hub_tells_everything, _the_holder_beats),
+    "nobody looks when a hold ends": (_hub_forgets_deadlines, _a_hold_runs_out),
+    "tabs are not told apart": (_all_tabs_are_one, _two_tabs_watch),
+    "who loses their rights goes on watching": (_rights_are_asked_once, _a_watcher_loses_their_role),
+    "who signs out goes on watching": (_sockets_outlive_sessions, _a_watcher_signs_out),
+    "a mark outlives its taker": (_nothing_is_undone, _the_taker_hangs_up),
 }
+"""Each bug, how it is planted, and what shows it."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.server.conftest import MakeServed
 
 QUICK = Budget(examples=6, scenarios=12)
-FULL = Budget(examples=150, scenarios=300, at_random=True)
+FULL = Budget(examples=100, scenarios=200, at_random=True)
 
 
 @pytest.mark.timeout(3600)

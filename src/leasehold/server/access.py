@@ -11,7 +11,7 @@ from leasehold.documents.gate import may
 from leasehold.documents.ports import Access, AccessPolicy, Role
 from leasehold.documents.state import Person
 from leasehold.errors import NotAllowed, NotFound
-from leasehold.server.database import reading
+from leasehold.server.database import reading_rows
 from leasehold.server.ids import is_id
 from leasehold.server.models import ApplicationRow, DocumentRow, MemberRow, ProjectRow
 
@@ -31,8 +31,8 @@ class SqlAccessPolicy(AccessPolicy):
         if not is_id(document_id):
             return None
         asked = {"user_id": user_id, "document_id": document_id}
-        async with reading(self._sessions) as session:
-            found = (await session.execute(_DOCUMENT, asked)).one_or_none()
+        async with reading_rows(self._sessions) as connection:
+            found = (await connection.execute(_DOCUMENT, asked)).one_or_none()
         return None if found is None else access_of(found, user_id)
 
 

@@ -71,9 +71,9 @@ def create_app(settings: Settings) -> FastAPI:
     )
     live = _live(app, foundation)
     install_problems(app)
+    app.include_router(live)  # first: routers are tried in this order, and what is asked for most is here
     app.include_router(health_router())
     app.include_router(accounts_router(), dependencies=[Depends(limited_address)])
-    app.include_router(live)
     for router in _FOR_USERS:
         app.include_router(router(), dependencies=[Depends(limited_user)])
     _surround(app, settings)

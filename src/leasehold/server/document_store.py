@@ -9,7 +9,7 @@ from sqlalchemy import and_, bindparam, or_, select, update
 from leasehold.documents.ports import DocumentStore, Grant, Rescued, Save, Saved
 from leasehold.errors import NotFound, StaleFence
 from leasehold.server.content import encode_content
-from leasehold.server.database import writing
+from leasehold.server.database import writing, writing_rows
 from leasehold.server.ids import is_id
 from leasehold.server.saving import DOCUMENTS, answered_before, keep, lock_row, reason_to_rescue, rescue
 
@@ -47,10 +47,10 @@ class SqlDocumentStore(DocumentStore):
         given = {"new_fence": grant.fence, "user": grant.editor.user_id, "tab": grant.editor.tab}
         if not is_id(grant.document_id):
             raise NotFound("there is no such document")
-        async with writing(self._sessions) as session:
-            version = await session.scalar(_REGISTER, document | given)
+        async with writing_rows(self._sessions) as connection:
+            version = await connection.scalar(_REGISTER, document | given)
             if version is None:
-                seen = await session.scalar(_SEEN, document)
+                seen = await connection.scalar(_SEEN, document)
                 if seen is None:
                     raise NotFound("there is no such document")
                 raise StaleFence(seen=seen, given=grant.fence)
