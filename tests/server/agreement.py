@@ -147,23 +147,24 @@ class Agreement:
         self, document: tuple[Any, ...], versions: list[tuple[Any, ...]], drafts: list[tuple[Any, ...]]
     ) -> None:
         """Every text that was acknowledged is there, once, and nothing else is."""
-        row = self._model.row
-        holder = (None, None) if row.tab is None else (self._ids[row.tab.user], row.tab)
-        number, content, fence, user_id, tab_digest = document
-        assert (number, json.loads(content), fence, user_id) == (
-            row.version,
-            row.content,
-            row.fence,
-            holder[0],
-        )
-        assert row.tab is None or tab_digest == digest_of(row.tab.name)
-        assert [(number, json.loads(text), author, fence) for number, text, author, fence in versions] == [
-            (number, save.content, self._ids[save.tab.user], save.fence)
+        row, ids = self._model.row, self._ids
+        number, content, fence, user_id, tab = document
+        holder = (None, None) if row.tab is None else (ids[row.tab.user], digest_of(row.tab.name))
+        told: Any = (number, json.loads(content), fence, user_id, tab)
+        expected: Any = (row.version, row.content, row.fence, *holder)
+        assert told == expected, f"\n{told}\n{expected}"
+
+        told = [(number, json.loads(text), author, fence) for number, text, author, fence in versions]
+        expected = [
+            (number, save.content, ids[save.tab.user], save.fence)
             for number, save in enumerate(row.versions, start=1)
         ]
-        assert sorted(
-            (author, fence, base, json.loads(text), reason) for author, fence, base, text, reason in drafts
-        ) == sorted(
-            (self._ids[user], fence, base, text, outcome.reason)
+        assert told == expected, f"versions\n{told}\n{expected}"
+
+        told = {(author, fence, base, json.loads(text), why) for author, fence, base, text, why in drafts}
+        expected = {
+            (ids[user], fence, base, text, outcome.reason)
             for (user, fence, base, text), outcome in row.drafts.items()
-        )
+        }
+        assert told == expected, f"drafts\n{told}\n{expected}"
+        assert len(drafts) == len(expected), f"one of them twice: {drafts}"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Seeds = dict[str, list[Any]]
 
 _TAB = "tab of Olga"
-_DOOMED = 12
+_DOOMED, _NEW = 12, 4
 
 _CONFIG = """
 base-url = {address}
@@ -73,6 +73,7 @@ _SOMEWHERE = {
     "delete_document": {"path.document_id": "doomed_documents"},
     "delete_project": {"path.project_id": "doomed_projects"},
     "delete_application": {"path.application_id": "doomed_applications"},
+    "add_member": {"body.email": "newcomers"},
     "save_content": {
         "path.document_id": "saved_documents",
         "body.fence": "saving_fences",
@@ -138,7 +139,7 @@ async def seed(served: Served) -> Seeds:
     """A team with an application of Olga's, and in it everything that can be named."""
     async with served.client() as client, Api(client) as api:
         team = await make_team(api)
-        olga, scope = team.olga, {"application_id": team.application_id}
+        olga, workshop = team.olga, await team.olga.create_application("Workshop")
         document = await _document_with_drafts(olga, await team.document(), drafts=1)
         saved = await _document_with_drafts(olga, await team.document(), drafts=0)
         restored = await _document_with_drafts(olga, await team.document(), drafts=_DOOMED)
@@ -147,6 +148,7 @@ async def seed(served: Served) -> Seeds:
         return {
             "emails": [olga.email],
             "strangers": [team.otto.email],
+            "newcomers": [(await api.register("Nora")).email for _ in range(_NEW)],
             "passwords": [PASSWORD],
             "refresh_tokens": [session.cookies["leasehold_refresh"]],
             "csrf_tokens": [session.cookies["leasehold_csrf"]],
@@ -160,11 +162,11 @@ async def seed(served: Served) -> Seeds:
             "versions": [1, 2],
             "bases": [2, 3],
             "tabs": [_TAB],
-            "projects": [await olga.create_project(**scope)],
+            "projects": [await olga.create_project(team.application_id)],
             "applications": [team.application_id],
             "members": [team.ana.id, team.ben.id, team.vera.id],
-            "doomed_documents": [await olga.create_document(**scope) for _ in range(_DOOMED)],
-            "doomed_projects": [await olga.create_project(**scope) for _ in range(_DOOMED)],
+            "doomed_documents": [await olga.create_document() for _ in range(_DOOMED)],
+            "doomed_projects": [await olga.create_project(workshop) for _ in range(_DOOMED)],
             "doomed_applications": [await olga.create_application() for _ in range(_DOOMED)],
         }
 

@@ -39,7 +39,8 @@ def _scripted(name: str, before: str, after: str) -> Plant:
     def plant(patch: pytest.MonkeyPatch) -> None:
         script = getattr(scripts, name.upper())
         text = script.source.decode()
-        assert before in text, f"{name} does not say {before!r} any more"
+        if before not in text:
+            raise LookupError(f"{name} does not say {before!r} any more")
         source = text.replace(before, after).encode()
         sha = hashlib.sha1(source, usedforsecurity=False).hexdigest().encode()
         verb = ScriptVerb(NAMESPACE, replace(script, source=source, sha=sha))

@@ -27,13 +27,13 @@ from leasehold.documents.ports import Grant, Rescued, Save, Saved
 from leasehold.errors import StaleFence
 from leasehold.server import document_store, saving
 from leasehold.server.content import decode_content, encode_content
-from leasehold.server.database import open_engine, reading, sessions_of, writing
+from leasehold.server.database import open_engine, reading, sessions_of, writing, writing_rows
 from leasehold.server.document_store import SqlDocumentStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
     from tests.conftest import Count
     from tests.support.processes import Child, Parent
 
@@ -239,15 +239,15 @@ async def overtake_with_a_grant(sessions: Sessions, second_worker: Sessions) -> 
     has_come, go = asyncio.Event(), asyncio.Event()
 
     @asynccontextmanager
-    async def slow(sessions: Sessions) -> AsyncIterator[AsyncSession]:
-        async with writing(sessions) as session:
-            yield session
+    async def slow(sessions: Sessions) -> AsyncIterator[AsyncConnection]:
+        async with writing_rows(sessions) as connection:
+            yield connection
             has_come.set()
             await go.wait()
 
     async with asyncio.TaskGroup() as group:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(document_store, "writing", slow)
+            patch.setattr(document_store, "writing_rows", slow)
             group.create_task(history.register(store, Grant(document_id, ben, 2)))
             await asyncio.wait_for(has_come.wait(), 10)
         saving = group.create_task(history.save(other, Save(document_id, ana, "hers", 0, 1)))

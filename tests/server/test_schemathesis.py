@@ -27,5 +27,5 @@ def test_the_server_keeps_to_its_own_openapi_document(
     found = run(server, asyncio.run(seed(server)), tmp_path, is_deep=is_deep, budget=budget)
     assert found.is_clean, found.report
     assert not [line for line in server.complaints() if " ERROR " in line], server.log()
-    if is_deep:
+    if is_deep and not full:  # at random, Olga may lose her rights before she has used them all
         assert [operation_id for operation_id, times in found.served.items() if not times] == []

@@ -1,0 +1,184 @@
+"""Transactions without a session promise what those with one do."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy import func, insert, select, text, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from tests.support.servers import reserve_port
+
+from leasehold import StoreUnavailable
+from leasehold.server.database import open_engine, reading_rows, sessions_of, writing_rows
+from leasehold.server.migrating import migrate
+from leasehold.server.models import UserRow, new_id
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from tests.support.postgres import Postgres
+    from tests.support.proxy import FaultProxy
+
+Sessions = async_sessionmaker[AsyncSession]
+
+USERS = UserRow.__table__
+COUNT = select(func.count()).select_from(USERS)
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Sessions]:
+    engine = open_engine(database_url)
+    await migrate(engine)
+    yield sessions_of(engine)
+    await engine.dispose()
+
+
+def user(name: str = "ana") -> dict[str, object]:
+    usual = {"email": f"{name}@example.com", "display_name": name, "password_hash": "none"}
+    return {"id": new_id(), "created_at": 0.0} | usual
+
+
+async def add(database: Sessions, name: str = "ana") -> None:
+    async with writing_rows(database) as connection:
+        await connection.execute(insert(USERS), user(name))
+
+
+async def count(database: Sessions) -> int:
+    async with reading_rows(database) as connection:
+        return await connection.scalar(COUNT)
+
+
+async def test_what_was_written_is_there(database: Sessions) -> None:
+    await add(database)
+    assert await count(database) == 1
+
+
+async def test_an_exception_undoes_everything(database: Sessions) -> None:
+    async def fail() -> None:
+        async with writing_rows(database) as connection:
+            await connection.execute(insert(USERS), user())
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await fail()
+    assert await count(database) == 0
+
+
+async def test_a_statement_that_is_wrong_is_not_called_unavailable(database: Sessions) -> None:
+    await add(database)
+    with pytest.raises(IntegrityError):
+        await add(database)
+
+
+async def test_no_update_is_lost_among_writers_that_read_first(database: Sessions) -> None:
+    await add(database)
+
+    async def increase() -> None:
+        async with writing_rows(database) as connection:
+            before = await connection.scalar(select(USERS.c.created_at).with_for_update())
+            await connection.execute(update(USERS).values(created_at=before + 1))
+
+    await asyncio.gather(*(increase() for _ in range(40)))
+    async with reading_rows(database) as connection:
+        assert await connection.scalar(select(USERS.c.created_at)) == 40
+
+
+async def test_a_reader_waits_for_no_writer_and_sees_each_commit(database: Sessions) -> None:
+    async with reading_rows(database) as reader:
+        async with writing_rows(database) as writer:
+            await writer.execute(insert(USERS), user())
+            assert await asyncio.wait_for(reader.scalar(COUNT), 10) == 0
+        assert await reader.scalar(COUNT) == 1
+
+
+async def test_cancelled_writers_leave_the_database_to_others(database: Sessions) -> None:
+    async def write(name: str) -> None:
+        async with writing_rows(database) as connection:
+            await connection.execute(select(USERS))
+            await connection.execute(insert(USERS), user(name))
+            await connection.execute(select(USERS))
+
+    chance = random.Random(4)
+    # Kept as a log would keep them: with them lives all that their tracebacks refer to.
+    cancelled: list[object] = []
+    for number in range(60):
+        task = asyncio.create_task(write(f"cancelled{number}"))
+        await asyncio.sleep(chance.random() * 0.01)
+        task.cancel()
+        cancelled += await asyncio.gather(task, return_exceptions=True)
+        await write(f"done{number}")
+    async with reading_rows(database) as connection:
+        done = await connection.scalar(COUNT.where(USERS.c.display_name.startswith("done")))
+    assert done == 60
+
+
+async def test_no_database_is_unavailable(tmp_path: Path) -> None:
+    with closing(reserve_port()) as port:
+        for url in (
+            f"postgresql://nobody@127.0.0.1:{port.getsockname()[1]}/nothing",
+            f"sqlite:///{tmp_path}/missing/directory.sqlite",
+        ):
+            engine = open_engine(url)
+            for opening in (reading_rows, writing_rows):
+                with pytest.raises(StoreUnavailable):
+                    async with opening(sessions_of(engine)) as connection:
+                        await connection.execute(text("SELECT 1"))
+            await engine.dispose()
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_busy_sqlite_is_unavailable_after_a_while(
+    database: Sessions, database_url: str, tmp_path: Path
+) -> None:
+    hasty = open_engine(database_url, patience=0.2)
+    with closing(sqlite3.connect(tmp_path / "documents.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable):
+            await add(sessions_of(hasty))
+    await hasty.dispose()
+    await add(database)
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+async def test_an_ended_connection_is_unavailable_once_and_then_replaced(
+    database: Sessions, postgres: Postgres
+) -> None:
+    async def be_ended() -> None:
+        async with writing_rows(database) as connection:
+            me = await connection.scalar(text("SELECT pg_backend_pid()"))
+            with postgres.connect() as other:
+                other.execute("SELECT pg_terminate_backend(%s)", (me,))
+            await connection.execute(insert(USERS), user())
+
+    with pytest.raises(StoreUnavailable):
+        await be_ended()
+    assert await count(database) == 0
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+async def test_a_silent_postgresql_is_unavailable_after_a_while(
+    database: Sessions, database_url: str, postgres: Postgres, proxy: Callable[[int], FaultProxy]
+) -> None:
+    between = proxy(postgres.port)
+    engine = open_engine(
+        database_url.replace(f":{postgres.port}/", f":{between.port}/"), patience=1, statement=0.2
+    )
+
+    async def be_ignored() -> None:
+        async with writing_rows(sessions_of(engine)) as connection:
+            await connection.execute(text("SELECT 1"))
+            between.stall()
+            await connection.execute(insert(USERS), user())
+
+    with pytest.raises(StoreUnavailable):
+        await be_ignored()
+    between.flow()
+    assert await count(sessions_of(engine)) == await count(database)
+    await engine.dispose()
