@@ -139,18 +139,16 @@ class Operation:
 
     def targets(self) -> Iterator[Target]:
         """Everything that it can be about."""
-        named = [name for name in _PLACES if name in self.in_path]
-        # Of several in a path, the first one has the others as parts.
-        named = named[:1] or [name for name in _PLACES if name in self.in_body | self.in_query]
-        if not named or not self.required.intersection(named):
+        in_path = [name for name in _PLACES if name in self.in_path]
+        # Of two ids in a path, the second is that of a part.
+        named = in_path[:1] or [name for name in _PLACES if name in self.in_body | self.in_query]
+        if not self.required.intersection(named):
             yield Target()
         for name in named:
             for place in _PLACES[name]:
                 yield Target(place, name)
         if len(self.in_path) > 1:
-            yield Target(
-                _PLACES[named[0]][0 if named[0] != "document_id" else 1], named[0], strange_part=True
-            )
+            yield Target("application", named[0], strange_part=True)
 
 
 def refusal(rule: Rule, caller: str, target: Target) -> Refusal | None:
