@@ -71,7 +71,7 @@ KEPT_BY = {
     "members of a body that the caller may not set are refused": [
         "server/test_applications.py::test_members_that_nobody_may_set_are_refused",
         "server/test_accounts_signing_in.py::test_a_body_with_more_in_it_is_not_valid",
-        "server/test_documents.py::test_only_what_is_known_may_be_said_of_a_document",
+        "server/test_documents_made.py::test_only_what_is_known_may_be_said_of_a_document",
         "documents/test_router.py::test_a_body_that_is_not_what_it_should_be_is_refused",
     ],
     "a rate and a quota for each principal": [

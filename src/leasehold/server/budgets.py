@@ -8,8 +8,8 @@ from starlette.requests import Request  # noqa: TC002 - FastAPI reads it
 
 from leasehold.documents.principal import Principal  # noqa: TC001 - FastAPI reads it
 from leasehold.server.limiting import address_of
-from leasehold.server.people import CurrentUser  # noqa: TC001 - FastAPI reads it
-from leasehold.server.services import UsesServices  # noqa: TC001 - FastAPI reads it
+from leasehold.server.people import Bearer, current_user  # noqa: TC001 - FastAPI reads it
+from leasehold.server.services import UsesServices, services_of  # noqa: TC001 - FastAPI reads it
 
 if TYPE_CHECKING:
     from leasehold.server.limiting import Budget
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 _SIGN_IN = frozenset({"/api/auth/login", "/api/auth/register"})
 
 
-async def limited_user(request: Request, services: UsesServices, user: CurrentUser) -> Principal:
+async def limited_user(request: Request, authorization: Bearer) -> Principal:
     """Who is asking, counted; `RateLimited` if that was too often."""
+    # Called, not depended on: FastAPI takes longer to find each of them than all of this takes.
+    services = await services_of(request)
+    user = await current_user(services, authorization)
     services.limiter.spend(budget_of(request.method, request.scope["path"]), user.user_id)
     return user
 
