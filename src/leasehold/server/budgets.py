@@ -8,8 +8,8 @@ from starlette.requests import Request  # noqa: TC002 - FastAPI reads it
 
 from leasehold.documents.principal import Principal  # noqa: TC001 - FastAPI reads it
 from leasehold.server.limiting import address_of
-from leasehold.server.people import Bearer, current_user  # noqa: TC001 - FastAPI reads it
-from leasehold.server.services import UsesServices, services_of  # noqa: TC001 - FastAPI reads it
+from leasehold.server.people import Bearer, current_user
+from leasehold.server.services import UsesServices, services_of
 
 if TYPE_CHECKING:
     from leasehold.server.limiting import Budget
