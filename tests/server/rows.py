@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from leasehold.documents.state import Editor
 from leasehold.server.content import decode_content, encode_content
-from leasehold.server.database import open_engine, reading, sessions_of, writing
+from leasehold.server.database import close_engine, open_engine, reading, sessions_of, writing
 from leasehold.server.models import (
     ApplicationRow,
     DocumentRow,
@@ -42,7 +42,7 @@ async def opened(url: str) -> AsyncIterator[Sessions]:
             await connection.run_sync(Row.metadata.create_all)
         yield sessions_of(engine)
     finally:
-        await engine.dispose()
+        await close_engine(engine)
 
 
 async def add_user(sessions: Sessions, name: str, tab: str = "") -> Editor:

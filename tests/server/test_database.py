@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from tests.support.servers import reserve_port
 
 from leasehold import InvalidRequest, StoreUnavailable
-from leasehold.server.database import async_url, open_engine, reading, sessions_of, writing
+from leasehold.server.database import async_url, close_engine, open_engine, reading, sessions_of, writing
 from leasehold.server.migrating import migrate
 from leasehold.server.models import SessionRow, UserRow, new_id
 
@@ -35,7 +35,7 @@ async def database(database_url: str) -> AsyncIterator[Sessions]:
     engine = open_engine(database_url)
     await migrate(engine)
     yield sessions_of(engine)
-    await engine.dispose()
+    await close_engine(engine)
 
 
 def make_user(name: str = "ana", **columns: object) -> UserRow:
@@ -132,7 +132,7 @@ async def test_no_update_is_lost_among_writers_that_read_first(database: Session
 async def _write_in_another_process(parent: object, url: str, rounds: int) -> None:
     from sqlalchemy import select, update
 
-    from leasehold.server.database import open_engine, sessions_of, writing
+    from leasehold.server.database import close_engine, open_engine, sessions_of, writing
     from leasehold.server.models import UserRow
 
     engine = open_engine(url)
@@ -143,7 +143,7 @@ async def _write_in_another_process(parent: object, url: str, rounds: int) -> No
         async with writing(sessions) as session:
             before = await session.scalar(select(UserRow.created_at).with_for_update())
             await session.execute(update(UserRow).values(created_at=before + 1))
-    await engine.dispose()
+    await close_engine(engine)
     parent.tell(done=True)
 
 
@@ -225,7 +225,7 @@ async def test_no_database_is_unavailable(tmp_path: Path) -> None:
         with pytest.raises(StoreUnavailable):
             async with reading(sessions_of(engine)) as session:
                 await session.execute(text("SELECT 1"))
-        await engine.dispose()
+        await close_engine(engine)
     port.close()
 
 
@@ -264,7 +264,7 @@ async def test_a_busy_sqlite_is_unavailable_after_a_while(
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable):
             await add(sessions_of(hasty), make_user())
-    await hasty.dispose()
+    await close_engine(hasty)
     await add(database, make_user())
 
 
@@ -287,7 +287,7 @@ async def test_a_silent_postgresql_is_unavailable_after_a_while(
         await be_ignored()
     between.flow()
     assert await count(sessions_of(engine)) == await count(database)
-    await engine.dispose()
+    await close_engine(engine)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
@@ -311,4 +311,4 @@ async def test_a_paused_writer_does_not_keep_its_rows_for_ever(database: Session
         await paused
     async with reading(database) as session:
         assert await session.scalar(select(UserRow.created_at)) == 2.0
-    await engine.dispose()
+    await close_engine(engine)

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from tests.support.servers import reserve_port
 
 from leasehold import StoreUnavailable
-from leasehold.server.database import open_engine, reading_rows, sessions_of, writing_rows
+from leasehold.server.database import close_engine, open_engine, reading_rows, sessions_of, writing_rows
 from leasehold.server.migrating import migrate
 from leasehold.server.models import UserRow, new_id
 
@@ -37,7 +37,7 @@ async def database(database_url: str) -> AsyncIterator[Sessions]:
     engine = open_engine(database_url)
     await migrate(engine)
     yield sessions_of(engine)
-    await engine.dispose()
+    await close_engine(engine)
 
 
 def user(name: str = "ana") -> dict[str, object]:
@@ -130,7 +130,7 @@ async def test_no_database_is_unavailable(tmp_path: Path) -> None:
                 with pytest.raises(StoreUnavailable):
                     async with opening(sessions_of(engine)) as connection:
                         await connection.execute(text("SELECT 1"))
-            await engine.dispose()
+            await close_engine(engine)
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -142,7 +142,7 @@ async def test_a_busy_sqlite_is_unavailable_after_a_while(
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable):
             await add(sessions_of(hasty))
-    await hasty.dispose()
+    await close_engine(hasty)
     await add(database)
 
 
@@ -181,4 +181,4 @@ async def test_a_silent_postgresql_is_unavailable_after_a_while(
         await be_ignored()
     between.flow()
     assert await count(sessions_of(engine)) == await count(database)
-    await engine.dispose()
+    await close_engine(engine)

@@ -27,7 +27,7 @@ from leasehold.documents.ports import Grant, Rescued, Save, Saved
 from leasehold.errors import StaleFence
 from leasehold.server import document_store, saving
 from leasehold.server.content import decode_content, encode_content
-from leasehold.server.database import open_engine, reading, sessions_of, writing, writing_rows
+from leasehold.server.database import close_engine, open_engine, reading, sessions_of, writing, writing_rows
 from leasehold.server.document_store import SqlDocumentStore
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ async def second_worker(database_url: str, sessions: Sessions) -> AsyncIterator[
     """Another process's connections to the same database."""
     engine = open_engine(database_url)
     yield sessions_of(engine)
-    await engine.dispose()
+    await close_engine(engine)
 
 
 @dataclass

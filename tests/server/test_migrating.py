@@ -17,7 +17,7 @@ from sqlalchemy import inspect, text
 
 from leasehold import InvalidRequest, StoreUnavailable
 from leasehold.server import migrating
-from leasehold.server.database import open_engine
+from leasehold.server.database import close_engine, open_engine
 from leasehold.server.migrating import VERSION_TABLE, migrate
 from leasehold.server.models import Row
 
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
     made = open_engine(database_url)
     yield made
-    await made.dispose()
+    await close_engine(made)
 
 
 async def tables_of(engine: AsyncEngine) -> set[str]:
@@ -90,7 +90,7 @@ async def _migrate_at_the_same_moment(parent: Any, url: str) -> None:
     import time
 
     from leasehold.server import migrating
-    from leasehold.server.database import open_engine
+    from leasehold.server.database import close_engine, open_engine
 
     whole = migrating.upgrade
 
@@ -103,7 +103,7 @@ async def _migrate_at_the_same_moment(parent: Any, url: str) -> None:
     parent.tell(ready=True)
     parent.hear()
     await migrating.migrate(engine)
-    await engine.dispose()
+    await close_engine(engine)
     parent.tell(done=True)
 
 
@@ -173,7 +173,7 @@ async def test_a_database_that_does_not_answer_is_unavailable(tmp_path: Path) ->
     engine = open_engine(f"sqlite:///{tmp_path}/missing/directory.sqlite")
     with pytest.raises(StoreUnavailable, match="unable to open"):
         await migrate(engine)
-    await engine.dispose()
+    await close_engine(engine)
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.waiting import eventually_async
 
 import leasehold
-from leasehold.server.database import open_engine, sessions_of, writing
+from leasehold.server.database import close_engine, open_engine, sessions_of, writing
 from leasehold.server.migrating import migrate
 from leasehold.server.models import SessionRow, UserRow, new_id
 from leasehold.server.revocations import Revocations
@@ -31,7 +31,7 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     engine = open_engine(database_url)
     await migrate(engine)
     yield sessions_of(engine)
-    await engine.dispose()
+    await close_engine(engine)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from leasehold import NotSignedIn
 from leasehold.errors import InProgress
-from leasehold.server.database import open_engine, reading, sessions_of, writing
+from leasehold.server.database import close_engine, open_engine, reading, sessions_of, writing
 from leasehold.server.migrating import migrate
 from leasehold.server.models import RefreshTokenRow, Row, SessionRow, UserRow, new_id
 from leasehold.server.sessions import GRACE, Sessions, SignedIn
@@ -43,7 +43,7 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     engine = open_engine(database_url)
     await migrate(engine)
     yield sessions_of(engine)
-    await engine.dispose()
+    await close_engine(engine)
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ async def test_what_is_over_for_long_is_removed_and_nothing_else(
 
 
 async def _refresh_in_another_process(parent: object, url: str, key: str, token: str) -> None:
-    from leasehold.server.database import open_engine, sessions_of
+    from leasehold.server.database import close_engine, open_engine, sessions_of
     from leasehold.server.sessions import Sessions
 
     engine = open_engine(url)
@@ -257,7 +257,7 @@ async def _refresh_in_another_process(parent: object, url: str, key: str, token:
     parent.tell(ready=True)
     parent.hear()
     answer = await sessions.refresh(token)
-    await engine.dispose()
+    await close_engine(engine)
     parent.tell(token=answer.refresh_token)
 
 

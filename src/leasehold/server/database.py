@@ -21,6 +21,7 @@ from sqlalchemy.ext.asyncio import (
 )
 
 from leasehold.errors import InvalidRequest, StoreUnavailable
+from leasehold.server.driver_threads import DriverThreads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -36,6 +37,7 @@ UNREACHABLE = (DBAPIError, NoConnectionFree, asyncpg.PostgresError, asyncpg.Inte
 _READS = "leasehold_reads"
 _TURN = "turn"
 _READER = "reader"
+_THREADS = "leasehold_threads"
 
 
 def async_url(url: str | URL) -> URL:
@@ -62,7 +64,7 @@ def async_url(url: str | URL) -> URL:
 
 
 def open_engine(url: str | URL, *, patience: float = 10, statement: float | None = 15) -> AsyncEngine:
-    """An engine for the database at ``url``. Nothing is sent before the first use; ``dispose`` it in the end.
+    """An engine for the database at ``url``. Nothing is sent before the first use; `close_engine` it in the end.
 
     ``patience`` is how many seconds to wait for a connection and, on SQLite, for other writers; ``statement`` how
     many a statement may take on PostgreSQL.
@@ -74,7 +76,10 @@ def open_engine(url: str | URL, *, patience: float = 10, statement: float | None
         logging.getLogger("aiosqlite").setLevel(logging.INFO)  # below that it writes every parameter
         # The driver's own idea of when to begin is switched off: see `_begin`.
         driver = {"timeout": patience, "isolation_level": None}
+        threads = DriverThreads()
+        options["execution_options"] = {_THREADS: threads}
         engine = create_async_engine(where, pool_size=5, connect_args=driver, **options)
+        event.listen(engine.sync_engine, "do_connect", threads.note)
         event.listen(engine.sync_engine, "connect", _prepare)
         event.listen(engine.sync_engine, "begin", _begin)
         event.listen(engine.sync_engine, "invalidate", _undo)
@@ -94,6 +99,14 @@ def open_engine(url: str | URL, *, patience: float = 10, statement: float | None
     return create_async_engine(
         where, pool_size=10, pool_pre_ping=True, pool_recycle=1800, connect_args=driver, **options
     )
+
+
+async def close_engine(engine: AsyncEngine) -> None:
+    """Close its connections. On return nothing of it is at work any more, or has not ended for five seconds."""
+    await engine.dispose()
+    threads: DriverThreads | None = engine.sync_engine.get_execution_options().get(_THREADS)
+    if threads is not None:
+        await threads.end()
 
 
 def sessions_of(engine: AsyncEngine) -> async_sessionmaker[AsyncSession]:

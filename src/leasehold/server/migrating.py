@@ -12,7 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
 from leasehold.errors import InvalidRequest, StoreUnavailable
-from leasehold.server.database import UNREACHABLE, open_engine
+from leasehold.server.database import UNREACHABLE, close_engine, open_engine
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -43,7 +43,7 @@ async def migrate(engine: AsyncEngine) -> None:
     except UNREACHABLE as error:
         raise StoreUnavailable(f"the database cannot be brought up to date: {error}") from error
     finally:
-        await own.dispose()
+        await close_engine(own)
 
 
 async def _migrate_sqlite(connection: AsyncConnection) -> None:

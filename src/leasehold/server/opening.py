@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import leasehold
 from leasehold.server.access import SqlAccessPolicy
-from leasehold.server.database import open_engine, sessions_of
+from leasehold.server.database import close_engine, open_engine, sessions_of
 from leasehold.server.demo import end_demo, make_demo
 from leasehold.server.document_store import SqlDocumentStore
 from leasehold.server.identity import open_identity
@@ -63,7 +63,7 @@ class Foundation:
         keys = load_keys(secret, settings.data_dir)
         _make_private(settings)
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(self.engine.dispose)
+            stack.push_async_callback(close_engine, self.engine)
             stack.push_async_callback(self.client.close)
             await migrate(self.engine)
             if not settings.demo:

@@ -1,0 +1,46 @@
+"""Closing an engine while SQLite's driver is still at work."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy import text
+
+from leasehold.server.database import close_engine, open_engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+LONG = text(
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000) SELECT sum(i) FROM n"
+)
+
+
+def working() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if "_connection_worker" in thread.name}
+
+
+async def compute(engine: AsyncEngine) -> None:
+    async with engine.connect() as connection:
+        await connection.execute(LONG)
+
+
+@pytest.mark.parametrize("after", [0, 0.001, 0.05], ids=["while connecting", "soon", "while computing"])
+async def test_nothing_is_at_work_after_closing(tmp_path: Path, after: float) -> None:
+    before = working()
+    engine = open_engine(f"sqlite:///{tmp_path / 'documents.sqlite'}")
+    task = asyncio.create_task(compute(engine))
+    await asyncio.sleep(after)
+    assert after == 0 or working() - before
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    del task
+    await close_engine(engine)
+    assert working() - before == set()
