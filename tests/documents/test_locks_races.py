@@ -111,14 +111,21 @@ class Overwriting(DictStore):
         return super()._rescue(document, save, reason)
 
 
+async def until_noticed(promise, run):
+    """Race until the promise is seen to be broken: one race may by chance not get to where it shows."""
+    for seed in range(20):
+        if promise in violations(*await run(seed)):
+            return
+    pytest.fail(f"not noticed: {promise}")
+
+
 @pytest.mark.parametrize(
     ("host", "promise"),
     [(Trusting, "an old fence saves nothing"), (Overwriting, "no acknowledged save vanishes")],
     ids=["trusting", "overwriting"],
 )
 async def test_a_host_that_breaks_its_promises_is_noticed(valkey, host, promise):
-    record, history, document = await race(valkey, host=host("doc"), rounds=30, seed=1)
-    assert promise in violations(record, history, document)
+    await until_noticed(promise, lambda seed: race(valkey, host=host("doc"), rounds=30, seed=seed))
 
 
 async def test_a_host_that_registers_nothing_saves_nothing(valkey):
@@ -140,5 +147,4 @@ async def test_a_host_that_registers_nothing_saves_nothing(valkey):
 )
 async def test_a_script_that_breaks_its_promises_is_noticed(valkey, monkeypatch, bug, promise):
     plant(monkeypatch, *bug)
-    record, history, document = await race(valkey, rounds=25, seed=1)
-    assert promise in violations(record, history, document)
+    await until_noticed(promise, lambda seed: race(valkey, rounds=25, seed=seed))
