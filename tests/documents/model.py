@@ -100,7 +100,9 @@ class Model:
             return "saved" if hold.saved else "unsaved"
         if hold and hold.editor == taker:
             self._extend(ask)
-            return "granted"
+            if expect in (None, hold.fence) or hold.saved is None:
+                return "granted"
+            return "saved" if hold.saved else "unsaved"
         if hold and expect not in (None, hold.fence):
             return "busy"
         if not hold or (hold.editor.user_id == taker.user_id and not hold.taking):

@@ -37,6 +37,17 @@ async def test_saving_and_releasing_twice_gets_the_same_answer(locks, desk, ana)
     assert desk.host["doc"].versions == ["", "words"]
 
 
+async def test_saving_and_releasing_twice_gets_the_same_answer_although_others_held_it_since(locks, ana, bob):
+    granted = await locks.acquire("doc", ana)
+    save = Save("doc", ana, "words", 0, granted.fence)
+    first = await locks.save(save, release=True)
+    for _ in range(3):
+        await locks.acquire("doc", bob)
+        assert await locks.save(save, release=True) == first
+        assert (await locks.state("doc")).is_held_by(bob)
+        await locks.release("doc", bob)
+
+
 async def test_a_late_save_does_not_release_a_newer_hold_of_the_same_tab(locks, ana):
     old = await locks.acquire("doc", ana)
     await locks.release("doc", ana)

@@ -56,6 +56,20 @@ async def test_a_holder_who_saves_hands_over_at_once(locks, desk, ana, olga):
     assert desk.host["doc"].holder == ("user-olga", "tab-1")
 
 
+@pytest.mark.parametrize("is_saved", [True, False])
+async def test_two_calls_of_one_tab_are_both_told_how_it_went(desk, ana, olga, is_saved):
+    """As when a page asks again because the first answer was lost."""
+    locks = await desk.worker(times=Times(ttl=60, heartbeat=10, save_within=30))
+    granted = await locks.acquire("doc", ana)
+    calls = [await begin(locks, olga) for _ in range(2)]
+    save = Save("doc", ana, "the last words", 0 if is_saved else 7, granted.fence)
+    await locks.save(save, release=True)
+    taken = [await asyncio.wait_for(call, AT_ONCE) for call in calls]
+    assert [one.saved for one in taken] == [is_saved, is_saved]
+    assert taken[0].fence == taken[1].fence
+    assert (await locks.force_take("doc", olga)).saved is None
+
+
 async def test_a_holder_who_only_releases_hands_over_at_once(locks, ana, olga):
     await locks.acquire("doc", ana)
     taking = await begin(locks, olga)

@@ -54,7 +54,7 @@ class Agreement:
         self._model.learn(int(body["fence"]))
         assert body["fence"] == body["version"]["fence"], body
         assert body["content_version"] == self._model.row.version, body
-        assert body.get("saved") in {expected.saved, None if expected.is_one_of_two else expected.saved}, body
+        assert body.get("saved") is expected.saved, body
         self.check_lock(tab, body)
 
     def check_lock(self, tab: Tab, lock: dict[str, Any]) -> None:

@@ -137,7 +137,7 @@ class Example:
         await self._conclude()
         if expected.code == "ok":
             assert body["version"] == self.model.row.answer.number, body
-            assert lost is None or body["lock_lost"] is lost, (body, lost)
+            assert body["lock_lost"] is lost, (body, lost)
         elif expected.code == "save_rescued":
             outcome = self.model.row.version, self.model.row.answer.reason
             assert (body["version"], body["reason"]) == outcome, body

@@ -83,13 +83,12 @@ class News:
 class Answer:
     """``code`` is that of a problem, or ok. ``is_mine``: whoever asked holds the lock afterwards.
 
-    ``saved`` is told to whoever took it, unless another call of the same tab was faster.
+    ``saved`` is told to whoever took it.
     """
 
     code: str = "ok"
     is_mine: bool = False
     saved: bool | None = None
-    is_one_of_two: bool = False
 
 
 @dataclass
@@ -219,15 +218,12 @@ class Model:
         """Whether the lock is not theirs any more."""
         return self.hold is None or (self.hold.tab, self.hold.fence) != (save.tab, save.fence)
 
-    def give_back(self, save: Save, *, reason: str) -> bool | None:
-        """What a save does that releases; whether the lock had been lost, None if either may be said."""
+    def give_back(self, save: Save, *, reason: str) -> bool:
+        """What a save does that releases; whether the lock had been lost, and not given back by the caller before."""
         if not self.has_lost(save):
             self._give_back(reason, saved=self.row.answer.number is not None)
             return False
-        if save.fence not in {past.fence for past in self.history if past.reason in {"released", "idle"}}:
-            return True
-        # It was the caller who gave it back, before. While somebody else holds it, nobody remembers.
-        return False if self.hold is None and self.history[0].fence == save.fence else None
+        return save.fence not in {past.fence for past in self.history if past.reason in {"released", "idle"}}
 
     def join(self, tab: Tab) -> str | None:
         """The code of the refusal, if it is one."""
@@ -275,9 +271,8 @@ class Model:
     def _conclude(self, saved: bool | None) -> None:
         """The tab that has waited longest has got it, and every call of it is told so."""
         winner = self.takes[0].tab
-        calls = sum(take.tab == winner for take in self.takes)
+        won = Answer(is_mine=True, saved=saved)
         for take in self.takes:
-            won = Answer(is_mine=True, saved=saved, is_one_of_two=calls > 1)
             self.outcomes[take] = won if take.tab == winner else Answer("lock_busy")
         self.takes.clear()
 

@@ -143,14 +143,16 @@ class DocumentLocks:
         if not release:
             state = await self._ledger.inspect(save.document_id)
             return not state.is_held_by(save.editor) or state.version.fence != save.fence
-        verdict, state = await self._ledger.release(
+        answer = await self._ledger.release(
             save.document_id, save.editor, reason=reason, fence=save.fence, saved=is_saved
         )
-        if verdict == "released":
+        if answer.verdict == "released":
             return False
-        # Asked again after a lost reply, it has been given back before.
-        last = state.last
-        return last is None or last.fence != save.fence or last.reason not in {"released", "idle"}
+        if not is_saved:
+            return True
+        # Asked again after a lost reply, it has been given back before; others may have held it since.
+        past = await self._ledger.history(save.document_id, limit=200)
+        return not any(hold.fence == save.fence and hold.reason in {"released", "idle"} for hold in past)
 
 
 def _check(document_id: str, editor: Editor) -> None:
