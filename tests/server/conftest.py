@@ -95,8 +95,8 @@ def settings(make_settings: MakeSettings) -> Settings:
 
 
 @pytest.fixture
-async def make_app() -> AsyncIterator[MakeApp]:
-    """`await make_app(settings)`: a started application, ended with the test."""
+async def make_app(database_url: str) -> AsyncIterator[MakeApp]:
+    """`await make_app(settings)`: a started application, ended with the test, and before the database is."""
     async with AsyncExitStack() as started:
 
         async def make(settings: Settings) -> FastAPI:

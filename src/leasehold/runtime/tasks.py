@@ -106,8 +106,16 @@ class Tasks:
 
     async def close(self) -> None:
         """Cancel what still runs and wait for its end."""
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        await end_tasks({task for task in self._tasks if task is not asyncio.current_task()})
+
+
+async def end_tasks(tasks: set[asyncio.Task[None]]) -> None:
+    """Cancel them and wait until they have ended.
+
+    More than once: a driver that fails at the moment of the cancellation may raise its failure instead, and whoever
+    then tries again and again would run for ever. Seen with asyncpg, connecting to what has gone away.
+    """
+    while tasks:
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        _, tasks = await asyncio.wait(tasks, timeout=1)

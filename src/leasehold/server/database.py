@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import (
 )
 
 from leasehold.errors import InvalidRequest, StoreUnavailable
-from leasehold.server.driver_threads import DriverThreads
+from leasehold.server.sqlite_connections import SqliteConnections
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -37,7 +37,7 @@ UNREACHABLE = (DBAPIError, NoConnectionFree, asyncpg.PostgresError, asyncpg.Inte
 _READS = "leasehold_reads"
 _TURN = "turn"
 _READER = "reader"
-_THREADS = "leasehold_threads"
+_CONNECTIONS = "leasehold_connections"
 
 
 def async_url(url: str | URL) -> URL:
@@ -74,13 +74,10 @@ def open_engine(url: str | URL, *, patience: float = 10, statement: float | None
     options: dict[str, Any] = {"hide_parameters": True, "pool_timeout": patience, "max_overflow": 10}
     if where.get_backend_name() == "sqlite":
         logging.getLogger("aiosqlite").setLevel(logging.INFO)  # below that it writes every parameter
-        # The driver's own idea of when to begin is switched off: see `_begin`.
-        driver = {"timeout": patience, "isolation_level": None}
-        threads = DriverThreads()
-        options["execution_options"] = {_THREADS: threads}
-        engine = create_async_engine(where, pool_size=5, connect_args=driver, **options)
-        event.listen(engine.sync_engine, "do_connect", threads.note)
-        event.listen(engine.sync_engine, "connect", _prepare)
+        connections = SqliteConnections(patience=patience)
+        options["execution_options"] = {_CONNECTIONS: connections}
+        engine = create_async_engine(where, pool_size=5, **options)
+        event.listen(engine.sync_engine, "do_connect", connections.instead)
         event.listen(engine.sync_engine, "begin", _begin)
         event.listen(engine.sync_engine, "invalidate", _undo)
         return engine
@@ -104,9 +101,9 @@ def open_engine(url: str | URL, *, patience: float = 10, statement: float | None
 async def close_engine(engine: AsyncEngine) -> None:
     """Close its connections. On return nothing of it is at work any more, or has not ended for five seconds."""
     await engine.dispose()
-    threads: DriverThreads | None = engine.sync_engine.get_execution_options().get(_THREADS)
-    if threads is not None:
-        await threads.end()
+    connections: SqliteConnections | None = engine.sync_engine.get_execution_options().get(_CONNECTIONS)
+    if connections is not None:
+        await connections.end()
 
 
 def sessions_of(engine: AsyncEngine) -> async_sessionmaker[AsyncSession]:
@@ -201,14 +198,6 @@ class _Translating:
 
 def _silence(error: BaseException | None) -> StoreUnavailable:
     return StoreUnavailable(f"the database does not answer: {type(error).__name__}")
-
-
-def _prepare(connection: Any, _record: object) -> None:
-    cursor = connection.cursor()
-    # FULL: a save that was acknowledged survives a power cut.
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
 
 
 def _begin(connection: Connection) -> None:

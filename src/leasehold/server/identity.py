@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from argon2 import PasswordHasher
 
 from leasehold.errors import NotSignedIn, StoreError
+from leasehold.runtime.tasks import end_tasks
 from leasehold.server.csrf import CsrfTokens
 from leasehold.server.demo_passwords import DemoPasswords
 from leasehold.server.passwords import Passwords
@@ -105,8 +106,7 @@ async def open_identity(
             try:
                 yield Identity(Users(database), passwords, sessions, tokens, csrf, revocations)
             finally:
-                pruning.cancel()
-                await asyncio.wait({pruning})
+                await end_tasks({pruning})
 
 
 async def _prune(sessions: Sessions) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from sqlalchemy import select
 
 from leasehold.errors import StoreError
+from leasehold.runtime.tasks import end_tasks
 from leasehold.server.database import reading
 from leasehold.server.models import SessionRow
 
@@ -68,8 +69,7 @@ class Revocations:
 
     async def __aexit__(self, *_: object) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+            await end_tasks({self._task})
 
     def is_ended(self, session_id: str) -> bool:
         """Whether the session has been ended, as far as is known here."""

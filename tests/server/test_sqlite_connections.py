@@ -1,4 +1,4 @@
-"""Closing an engine while SQLite's driver is still at work."""
+"""Opening SQLite in a crowd, and closing it while its driver is still at work."""
 
 from __future__ import annotations
 
@@ -44,3 +44,18 @@ async def test_nothing_is_at_work_after_closing(tmp_path: Path, after: float) ->
     del task
     await close_engine(engine)
     assert working() - before == set()
+
+
+async def test_a_crowd_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+    """As workers do that start together. Without patience this is refused in most rounds."""
+    for number in range(10):
+        engines = [open_engine(f"sqlite:///{tmp_path / f'{number}.sqlite'}") for _ in range(6)]
+        answers = await asyncio.gather(*(ask(engine, "PRAGMA journal_mode") for engine in engines))
+        assert answers == ["wal"] * 6
+        for engine in engines:
+            await close_engine(engine)
+
+
+async def ask(engine: AsyncEngine, pragma: str) -> object:
+    async with engine.connect() as connection:
+        return await connection.scalar(text(pragma))
