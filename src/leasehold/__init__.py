@@ -7,6 +7,9 @@ from leasehold.core.answers import Hold, LockInfo
 from leasehold.errors import (
     AcquireTimeout,
     AlreadyExists,
+    FileBusy,
+    FileChanged,
+    FileTimeout,
     InProgress,
     InvalidRequest,
     LeaseholdError,
@@ -20,12 +23,16 @@ from leasehold.errors import (
     StoreError,
     StoreRefused,
     StoreUnavailable,
+    UpgradeRefused,
 )
 
 __all__ = [
     "AcquireTimeout",
     "AlreadyExists",
     "Client",
+    "FileBusy",
+    "FileChanged",
+    "FileTimeout",
     "Hold",
     "InProgress",
     "InvalidRequest",
@@ -43,6 +50,7 @@ __all__ = [
     "StoreError",
     "StoreRefused",
     "StoreUnavailable",
+    "UpgradeRefused",
     "blocking",
     "connect",
     "from_client",

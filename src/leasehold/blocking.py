@@ -11,6 +11,7 @@ from leasehold.core import bounds
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
+from leasehold.core.observing import Lookout
 from leasehold.core.once import Once, check_keep, check_once, in_progress, key_of
 from leasehold.core.running import run
 from leasehold.core.together import LeasesState, acquire_all
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from leasehold.core.answers import LockInfo, Mode, OnLoss
+    from leasehold.core.observing import Kind
     from leasehold.core.tickets import Tickets
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.diagnosis import Finding
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 H = TypeVar("H", "Lease", "Leases")
 R = TypeVar("R")
+S = TypeVar("S", bound=ValkeyStore)
 
 
 class Lease(LeaseState):
@@ -149,23 +152,37 @@ class Client:
     """
 
     def __init__(
-        self, wire: Wire, *, holder: Holder | None, namespace: str, timeout: float, retry_interval: float
+        self,
+        wire: Wire,
+        *,
+        holder: Holder | None,
+        namespace: str,
+        timeout: float,
+        retry_interval: float,
+        where: str = "",
     ) -> None:
         bounds.check_duration(timeout, "timeout")
         bounds.check_duration(retry_interval, "retry_interval")
         self._random = SystemRandom()
+        self.lookout = Lookout(where)
+        """Who is told what this client does; see `leasehold.observe`."""
         self._wire = wire
-        self._store = ValkeyStore(wire, namespace=namespace, live=alive_for(retry_interval))
+        self._namespace = namespace
+        self._live = alive_for(retry_interval)
+        self._store = ValkeyStore(wire, namespace=namespace, live=self._live)
         self._holder: Callable[[], Holder] = default_holder if holder is None else lambda: holder
         self._patience = timeout
         self._retry = Backoff(first=retry_interval / 5, cap=retry_interval)
         self._engine = self._make_engine(self._store)
-        results = ValkeyResults(wire, namespace=namespace, live=alive_for(retry_interval))
-        self._run_engine = self._make_engine(results.leases, tickets=self._engine.tickets)
+        results = ValkeyResults(wire, namespace=namespace, live=self._live)
+        self._run_engine = self._make_engine(results.leases, tickets=self._engine.tickets, kind="once")
         self._once = Once(self._run_engine, results)
+        self._beside: list[Engine[Lease]] = []
         tell_after_fork(self)
 
-    def _make_engine(self, store: ValkeyStore, tickets: Tickets | None = None) -> Engine[Lease]:
+    def _make_engine(
+        self, store: ValkeyStore, tickets: Tickets | None = None, kind: Kind = "lock"
+    ) -> Engine[Lease]:
         return Engine(
             store,
             ThreadClock(),
@@ -176,7 +193,29 @@ class Client:
             patience=self._patience,
             retry=self._retry,
             tickets=tickets,
+            kind=kind,
+            lookout=self.lookout,
         )
+
+    @property
+    def wire(self) -> Wire:
+        """The connections to the store, for what is built on this client."""
+        return self._wire
+
+    def beside(self, kind: Kind, make_store: Callable[..., S]) -> tuple[Engine[Lease], S]:
+        """An engine for locks of another ``kind`` on this client's connection, for what is built on this client.
+
+        ``make_store`` is given the wire, the namespace and how long waiters count as alive. What belongs to the engine
+        ends with the client.
+        """
+        store = make_store(self._wire, namespace=self.namespace_of(kind), live=self._live)
+        engine = self._make_engine(store, tickets=self._engine.tickets, kind=kind)
+        self._beside.append(engine)
+        return engine, store
+
+    def namespace_of(self, kind: str) -> str:
+        """What the keys of another ``kind`` begin with: "lock" keeps its name for itself, and others go beside it."""
+        return kind if self._namespace == "lock" else f"{self._namespace}:{kind}"
 
     def __enter__(self) -> Self:
         try:
@@ -194,7 +233,8 @@ class Client:
     def close(self) -> None:
         """Stop renewing and disconnect. Leases that are still held end with their ttl."""
         run(self._engine.close())
-        run(self._run_engine.close())
+        for engine in (self._run_engine, *self._beside):
+            run(engine.close())
         run(self._store.close())
 
     def lock(
@@ -344,6 +384,13 @@ class Client:
         A thread cannot be cancelled: if the lease is lost, ``fn`` runs on, and `LeaseLost` comes out at its end.
         """
         check_once(key, fn, ttl)
+
+        async def work() -> R:  # it blocks and never suspends, as all that runs here
+            return self._run_once(key, fn, ttl, lease_ttl, wait)
+
+        return run(self._run_engine.observed("once", key, work))
+
+    def _run_once(self, key: str, fn: Callable[[], R], ttl: float, lease_ttl: float, wait: float | None) -> R:
         if kept := run(self._once.recall(key)):
             return kept[0]
         engine = self._run_engine
@@ -369,7 +416,7 @@ class Client:
         """Whether nobody has asked this before; see `leasehold.client.Client.first_time`."""
         key = key_of(operation, unique_key)
         check_keep(ttl)
-        return run(self._once.first_time(key, ttl))
+        return run(self._run_engine.observed("first_time", key, lambda: self._once.first_time(key, ttl)))
 
     def inspect(self, name: str) -> LockInfo:
         """Who holds the lock and how many wait for it, as it was when the store answered."""
@@ -393,7 +440,8 @@ class Client:
         self._random.after_fork()
         self._store.after_fork()
         self._engine.after_fork(Threads())
-        self._run_engine.after_fork(Threads())
+        for engine in (self._run_engine, *self._beside):
+            engine.after_fork(Threads())
 
 
 def connect(
@@ -424,4 +472,11 @@ def connect(
         max_connections=max_connections,
     )
     wire = Pool(options, clock=clock.now, fraction=SystemRandom().fraction)
-    return Client(wire, holder=holder, namespace=namespace, timeout=timeout, retry_interval=retry_interval)
+    return Client(
+        wire,
+        holder=holder,
+        namespace=namespace,
+        timeout=timeout,
+        retry_interval=retry_interval,
+        where=options.where,
+    )

@@ -13,6 +13,7 @@ from leasehold.errors import AcquireTimeout, InvalidRequest, LockBusy, StoreRefu
 if TYPE_CHECKING:
     from leasehold.core.answers import Mode
     from leasehold.core.backoff import Backoff
+    from leasehold.core.observing import Notes
     from leasehold.core.ports import Clock, Concurrency, Random, Store
     from leasehold.core.tickets import Tickets
     from leasehold.core.waiting import WaitingRoom
@@ -91,7 +92,9 @@ class Quest:
         *,
         will_renew: bool,
         retry_interval: float | None = None,
+        notes: Notes | None = None,
     ) -> None:
+        self._notes = notes
         self._asker = asker
         self._request = request
         self._wait = wait
@@ -149,6 +152,9 @@ class Quest:
     async def _bear_being_busy(self, busy: Busy, sent_at: float) -> TrustedGrant | None:
         """Wait for our turn; None when the store must be asked again."""
         self._silent_since = None
+        if self._notes is not None and self._notes.queue is None:
+            self._notes.queue = busy.waiters
+            self._notes.busy_since = self._asker.clock.now() if self._wait != 0 else None
         left = self._give_up_at - self._asker.clock.now()
         if busy.position is None:
             # A request that was lost with its connection may still arrive, later than this answer.
@@ -163,6 +169,8 @@ class Quest:
         self._asker.tickets.know(waiter.ticket, waiter)
         if left <= 0 or not await self._asker.room.wait(waiter, left, busy.remaining):
             return None
+        if self._notes is not None and waiter.grant is not None and waiter.handed_at is not None:
+            self._notes.handed_over = max(0.0, self._asker.clock.now() - waiter.handed_at)
         grant, waiter.grant = waiter.grant, None
         if grant is None or self._asker.clock.now() >= grant[1]:
             return None

@@ -87,6 +87,13 @@ class Ask(NamedTuple):
     holder: str
 
 
+class Own(NamedTuple):
+    """What somebody who asks for a lock brings along: the token of the lease, and who to show to others."""
+
+    token: str
+    holder: Holder
+
+
 class Refusal(NamedTuple):
     """The holder is not the expected one, so nothing was taken."""
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core import bounds
 from leasehold.core.acquiring import Quest, Request, arrived_late, trusted_grant
-from leasehold.core.answers import DONE, Ask, Done, Ended, Refusal
+from leasehold.core.answers import DONE, Ask, Done, Ended, Own, Refusal
 from leasehold.core.beginning import is_first
 from leasehold.core.keeping import Keeper, renewal_of
 from leasehold.core.lease import LeaseState
+from leasehold.core.observing import Lookout, Notes, Operation, observed
 from leasehold.core.settling import Orphan, Settler
 from leasehold.core.tickets import Tickets
 from leasehold.core.validity import trusted_for, ttl_for
@@ -18,11 +19,12 @@ from leasehold.core.waiting import WaitingRoom
 from leasehold.errors import InvalidRequest, LeaseLost, LockBusy, StoreRefused, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from leasehold.core.acquiring import TrustedGrant
     from leasehold.core.answers import LockInfo, Mode
     from leasehold.core.backoff import Backoff
+    from leasehold.core.observing import Kind, Verb
     from leasehold.core.ports import Clock, Concurrency, Random, Store
     from leasehold.errors import Holder, LossReason
 
@@ -35,7 +37,7 @@ class Engine(Generic[L]):
 
     ``generation`` counts forks: a lease of an earlier generation belongs to the parent process, and
     this one must neither use it nor give it back. ``tickets`` are those of another engine on the same
-    connection, which hears for both.
+    connection, which hears for both. Who watches is told of locks of this ``kind`` through the ``lookout``.
     """
 
     def __init__(
@@ -50,7 +52,11 @@ class Engine(Generic[L]):
         patience: float,
         retry: Backoff,
         tickets: Tickets | None = None,
+        kind: Kind = "lock",
+        lookout: Lookout | None = None,
     ) -> None:
+        self.kind: Kind = kind
+        self.lookout = lookout or Lookout()
         self.store = store
         self.clock = clock
         self.concurrency = concurrency
@@ -87,7 +93,7 @@ class Engine(Generic[L]):
         """Make sure that the store can be reached, or say why not."""
         await self.insist(self.store.open, self.clock.now())
 
-    async def acquire(
+    def acquire(
         self,
         name: str,
         ttl: float,
@@ -98,15 +104,47 @@ class Engine(Generic[L]):
         max_hold: float | None,
         floor: int | None,
         retry_interval: float | None = None,
+        token: str | None = None,
+    ) -> Coroutine[Any, Any, L]:
+        """A lease, or one of the exceptions that `leasehold.core.acquiring.Quest` raises.
+
+        ``token`` is for whoever must know it before; it must not have been asked with before.
+        """
+        # Handed out as it is, because a coroutine around it would cost more than all that is decided here.
+        if self.lookout.observer is None:
+            return self._acquire(name, ttl, wait, mode, holder, renew, max_hold, floor, retry_interval, token)
+        notes = Notes()
+        return self.observed(
+            "try_acquire" if wait == 0 else "acquire",
+            name,
+            lambda: self._acquire(
+                name, ttl, wait, mode, holder, renew, max_hold, floor, retry_interval, token, notes
+            ),
+            mode=mode,
+            notes=notes,
+        )
+
+    async def _acquire(
+        self,
+        name: str,
+        ttl: float,
+        wait: float | None,
+        mode: Mode,
+        holder: Holder | None,
+        renew: bool,  # noqa: FBT001 - as `acquire`
+        max_hold: float | None,
+        floor: int | None,
+        retry_interval: float | None,
+        token: str | None = None,
+        notes: Notes | None = None,
     ) -> L:
-        """A lease, or one of the exceptions that `leasehold.core.acquiring.Quest` raises."""
         bounds.check_request(name, ttl, wait, mode)
         if retry_interval is not None:
             bounds.check_duration(retry_interval, "retry_interval")
         asked_ttl, encoded, least = ttl, self._encoded_holder, 0
         if max_hold is not None or holder is not None or floor is not None:
             asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
-        token = self.random.token()
+        token = token or self.random.token()
         ticket = self.tickets.new()
         # Read before the request is sent: a slow reply must shorten the lease, never lengthen it.
         sent_at = self.clock.now()
@@ -117,7 +155,7 @@ class Engine(Generic[L]):
         grant = trusted_grant(answer, sent_at, self.clock.now())
         if grant is None:
             request = Request(name, token, ticket, asked_ttl, least, encoded, mode)
-            quest = Quest(self, request, wait, will_renew=renew, retry_interval=retry_interval)
+            quest = Quest(self, request, wait, will_renew=renew, retry_interval=retry_interval, notes=notes)
             grant = await quest.go_on(answer, sent_at)
         fence, valid_until, receipt, granted = grant
         lease = self._make_lease(
@@ -132,6 +170,8 @@ class Engine(Generic[L]):
             receipt,
             ticket,
         )
+        if notes is not None:
+            lease.held_from, notes.fence = self.clock.now(), fence
         self.tickets.know(ticket, lease)
         if renew or max_hold is not None:
             self._look_after(lease, granted, renew=renew, max_hold=max_hold)
@@ -145,11 +185,22 @@ class Engine(Generic[L]):
         renew: bool,  # noqa: FBT001 - as `acquire`
         max_hold: float | None,
         floor: int | None,
+        own: Mapping[str, Own] | None = None,
     ) -> list[L] | None:
-        """A lease on each of ``names`` if all of them are free now, None if one is not."""
+        """A lease on each of ``names`` if all of them are free now, None if one is not.
+
+        ``own`` is as in `leasehold.core.together.acquire_in_turn`.
+        """
         asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
+        if own is None:
+            shown = self._holder if holder is None else holder
+            own = {name: Own(self.random.token(), shown) for name in names}
+            encoded_of = dict.fromkeys(names, encoded)
+        else:
+            encoded_of = {name: bounds.encode_holder(own[name].holder) for name in names}
         asks = [
-            Ask(name, self.random.token(), self.tickets.new(), asked_ttl, least, encoded) for name in names
+            Ask(name, own[name].token, self.tickets.new(), asked_ttl, least, encoded_of[name])
+            for name in names
         ]
         tries = 0
 
@@ -177,19 +228,22 @@ class Engine(Generic[L]):
                 for each in asks:
                     self.disown(each.name, each.token, asked_ttl, was_silent=True)
             return None
-        shown = self._holder if holder is None else holder
-        leases: list[L] = []
-        for each, (fence, valid_until, receipt, granted) in zip(asks, grants, strict=True):
-            lease = self._make_lease(
-                self, each.name, each.token, fence, "exclusive", shown, ttl, valid_until, receipt, each.ticket
+        return [
+            self.accept(
+                each.name,
+                each.token,
+                each.ticket,
+                "exclusive",
+                own[each.name].holder,
+                ttl,
+                grant,
+                renew=renew,
+                max_hold=max_hold,
             )
-            self.tickets.know(each.ticket, lease)
-            if renew or max_hold is not None:
-                self._look_after(lease, granted, renew=renew, max_hold=max_hold)
-            leases.append(lease)
-        return leases
+            for each, grant in zip(asks, grants, strict=True)
+        ]
 
-    async def take(
+    def take(
         self,
         name: str,
         *,
@@ -200,8 +254,50 @@ class Engine(Generic[L]):
         max_hold: float | None,
         floor: int | None,
         expect_fence: int | None,
-    ) -> L:
+    ) -> Coroutine[Any, Any, L]:
         """A lease on a lock, whoever held it; `LockBusy` if that was not the holder of ``expect_fence``."""
+        notes = Notes()
+        return self.observed(
+            "take",
+            name,
+            lambda: self._take(name, ttl, mode, holder, renew, max_hold, floor, expect_fence, notes),
+            mode=mode,
+            notes=notes,
+        )
+
+    def accept(
+        self,
+        name: str,
+        token: str,
+        ticket: int,
+        mode: Mode,
+        holder: Holder,
+        ttl: float,
+        grant: TrustedGrant,
+        *,
+        renew: bool,
+        max_hold: float | None = None,
+    ) -> L:
+        """The lease for a grant of the store, whichever way it was got."""
+        fence, valid_until, receipt, granted = grant
+        lease = self._make_lease(self, name, token, fence, mode, holder, ttl, valid_until, receipt, ticket)
+        self._welcome(lease)
+        if renew or max_hold is not None:
+            self._look_after(lease, granted, renew=renew, max_hold=max_hold)
+        return lease
+
+    async def _take(
+        self,
+        name: str,
+        ttl: float,
+        mode: Mode,
+        holder: Holder | None,
+        renew: bool,  # noqa: FBT001 - as `acquire`
+        max_hold: float | None,
+        floor: int | None,
+        expect_fence: int | None,
+        notes: Notes,
+    ) -> L:
         bounds.check_request(name, ttl, None, mode)
         expected = None if expect_fence is None else bounds.check_fence(expect_fence, "expect_fence")
         asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
@@ -234,13 +330,19 @@ class Engine(Generic[L]):
         fence, valid_until, receipt, granted = answer
         shown = self._holder if holder is None else holder
         lease = self._make_lease(self, name, token, fence, mode, shown, ttl, valid_until, receipt, ticket)
-        self.tickets.know(ticket, lease)
+        notes.fence = fence
+        self._welcome(lease)
         if renew or max_hold is not None:
             self._look_after(lease, granted, renew=renew, max_hold=max_hold)
         return lease
 
-    async def renew(self, lease: LeaseState, ttl: float | None = None) -> None:
+    def renew(self, lease: LeaseState, ttl: float | None = None) -> Coroutine[Any, Any, None]:
         """Extend ``lease`` to ``ttl`` from now; `LeaseLost` if there is nothing left to extend."""
+        if self.lookout.observer is None:
+            return self._renew(lease, ttl)
+        return self.observed("renew", lease.name, lambda: self._renew(lease, ttl), mode=lease.mode)
+
+    async def _renew(self, lease: LeaseState, ttl: float | None) -> None:
         if ttl is not None:
             bounds.check_ttl(ttl)
         self._check(lease)
@@ -248,7 +350,7 @@ class Engine(Generic[L]):
         while (turn := lease.begin_exchange(mine)) is not mine:
             await turn.wait()
         try:
-            valid_until = await self._renew(lease, ttl)
+            valid_until = await self._ask_to_renew(lease, ttl)
             # Before the turn is given back: the keeper may be another thread, and must see the new ttl.
             lease.ttl = ttl or lease.ttl
             lease.extend(valid_until)
@@ -257,7 +359,7 @@ class Engine(Generic[L]):
         finally:
             lease.end_exchange()
 
-    async def _renew(self, lease: LeaseState, ttl: float | None) -> float:
+    async def _ask_to_renew(self, lease: LeaseState, ttl: float | None) -> float:
         """Until when the lease can be trusted now."""
         valid_until = 0.0
 
@@ -286,12 +388,17 @@ class Engine(Generic[L]):
         self._check(lease)
         return valid_until
 
-    async def release(self, lease: LeaseState) -> None:
+    def release(self, lease: LeaseState) -> Coroutine[Any, Any, None]:
         """Give ``lease`` back. Harmless when repeated; `LeaseLost` if it had been lost before.
 
         From the moment it is asked for, the lease does not count as held any more, whatever the answer:
         somebody else may have the lock before we hear of it.
         """
+        if self.lookout.observer is None:
+            return self._release(lease)
+        return self.observed("release", lease.name, lambda: self._release(lease), mode=lease.mode)
+
+    async def _release(self, lease: LeaseState) -> None:
         if not lease.is_ours:
             raise LeaseLost(lease.name, "released")
         if lease.is_watched or lease.exchange is not None or lease.is_releasing:
@@ -328,7 +435,7 @@ class Engine(Generic[L]):
             if lease.exchange is not None:  # somebody else wants to release it too, and waits for us
                 lease.end_exchange()
         if isinstance(answer, Ended) and not is_repeated:
-            lease.ended = answer.value
+            lease.turn_out_lost(answer.value)
             raise LeaseLost(lease.name, answer.value)
         lease.is_given_back = True
 
@@ -381,12 +488,16 @@ class Engine(Generic[L]):
     async def inspect(self, name: str) -> LockInfo:
         """Who holds the lock now."""
         bounds.check_name(name)
-        return await self.insist(lambda: self.store.inspect(name), self.clock.now())
+        return await self.observed(
+            "inspect", name, lambda: self.insist(lambda: self.store.inspect(name), self.clock.now())
+        )
 
     async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
         """Some of the locks whose names match ``pattern``, and where to go on; 0 begins and ends."""
         bounds.check_pattern(pattern)
-        return await self.insist(lambda: self.store.page(pattern, cursor), self.clock.now())
+        return await self.observed(
+            "list", pattern, lambda: self.insist(lambda: self.store.page(pattern, cursor), self.clock.now())
+        )
 
     async def close(self) -> None:
         """Stop renewing, after a bounded wait for what is in doubt. Leases still held end with their ttl."""
@@ -409,6 +520,12 @@ class Engine(Generic[L]):
         encoded = self._encoded_holder if holder is None else bounds.encode_holder(holder)
         return ttl, encoded, 0 if floor is None else bounds.check_fence(floor, "floor")
 
+    def _welcome(self, lease: LeaseState) -> None:
+        """Have a new lease hear the store's news; its hold begins now."""
+        if self.lookout.observer is not None:
+            lease.held_from = self.clock.now()
+        self.tickets.know(lease.ticket, lease)
+
     def _look_after(self, lease: LeaseState, granted: float, *, renew: bool, max_hold: float | None) -> None:
         if max_hold is not None:
             lease.hold_until = lease.valid_until - trusted_for(granted) + max_hold
@@ -422,6 +539,19 @@ class Engine(Generic[L]):
         if reason is not None:
             lease.end(reason)
             raise LeaseLost(lease.name, reason)
+
+    def observed(
+        self,
+        verb: Verb,
+        name: str,
+        work: Callable[[], Coroutine[Any, Any, T]],
+        *,
+        mode: Mode | None = None,
+        notes: Notes | None = None,
+    ) -> Coroutine[Any, Any, T]:
+        """Do ``work``, and tell who watches."""
+        operation = Operation(self.kind, verb, name, mode)
+        return observed(self.lookout, self.clock.now, operation, work, notes=notes)
 
     def disown(self, name: str, token: str, ttl: float, *, was_silent: bool) -> None:
         """Leave a grant that may still be in the store to the settler.

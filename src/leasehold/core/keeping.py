@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from leasehold.core.agenda import Agenda
 from leasehold.core.answers import Done, Ended, Renewal
 from leasehold.core.bounds import MIN_TTL
+from leasehold.core.observing import outcome_of
 from leasehold.core.surprises import report_unexpected
 from leasehold.core.validity import trusted_for, ttl_for
 from leasehold.errors import StoreUnavailable
@@ -124,17 +125,21 @@ class Keeper:
     def _note(self, lease: LeaseState, answer: RenewAnswer, valid_until: float) -> None:
         now = self._clock.now()
         if isinstance(answer, Ended):
+            lease.tell_renewal("lost")
             lease.end(answer.value)
         elif now >= lease.valid_until:
             # The answer came too late: the lease has been lost meanwhile, and lost is for good.
+            lease.tell_renewal("lost")
             lease.end(lease.loss() or "expired")
         elif isinstance(answer, Done):
             lease.extend(valid_until)
             self.watch(lease)
+            lease.tell_renewal("success")
         else:
             lease.failures += 1
             pause = min(lease.ttl * _RETRY_PART, _RETRY_AT_MOST) * (0.5 + 0.5 * self._random.fraction())
             self._look_at(min(now + pause, lease.valid_until), lease)
+            lease.tell_renewal(outcome_of(answer), answer)
 
 
 def renewal_of(lease: LeaseState, now: float, ttl: float | None = None) -> Renewal:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leasehold.core.answers import Taken
+from leasehold.core.observing import LeaseEnded, LossFound, Renewed
 from leasehold.errors import Holder, LeaseLost, LossReason
 
 if TYPE_CHECKING:
     from leasehold.core.answers import Mode, News
     from leasehold.core.engine import Engine
+    from leasehold.core.observing import Outcome
     from leasehold.core.ports import Signal
 
 
@@ -32,6 +34,7 @@ class LeaseState:
     is_given_back: bool = False
     look_at: float = 0.0
     failures: int = 0
+    held_from: float | None = None
     exchange: Signal | None = None
     lost_signal: Signal | None = None
     group_signal: Signal | None = None
@@ -151,6 +154,23 @@ class LeaseState:
             if self.group_signal is not None:
                 self.group_signal.set()
             self.on_end()
+            observer = self._engine.lookout.observer
+            if observer is not None and self.is_ours:
+                held = None if self.held_from is None else self._engine.clock.now() - self.held_from
+                observer.hear(LeaseEnded(self._engine.kind, self.name, self.fence, reason, held))
+
+    def turn_out_lost(self, reason: LossReason) -> None:
+        """Note that the lease was lost already when it was given back."""
+        self.ended = reason
+        observer = self._engine.lookout.observer
+        if observer is not None:
+            observer.hear(LossFound(self._engine.kind, self.name, self.fence, reason))
+
+    def tell_renewal(self, outcome: Outcome, error: Exception | None = None) -> None:
+        """Tell who watches of a renewal for which nobody waited."""
+        observer = self._engine.lookout.observer
+        if observer is not None:
+            observer.hear(Renewed(self._engine.kind, self.name, outcome, error))
 
     def on_end(self) -> None:
         """For subclasses: the lease has ended just now."""

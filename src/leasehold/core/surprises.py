@@ -9,7 +9,7 @@ from leasehold.errors import StoreError
 _log = logging.getLogger("leasehold")
 
 
-def report_unexpected(error: Exception) -> None:
+def report_unexpected(error: Exception, where: str = "while looking after leases") -> None:
     """Say in the log what went wrong, unless it is what a store does when it cannot be reached."""
     if not isinstance(error, StoreError):
-        _log.error("unexpected error while looking after leases", exc_info=error)
+        _log.error("unexpected error %s", where, exc_info=error)

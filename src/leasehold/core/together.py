@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core import bounds
 from leasehold.core.acquiring import timed_out
@@ -12,9 +12,9 @@ from leasehold.core.lease import LeaseState
 from leasehold.errors import LeaseholdError, LeaseLost, LockBusy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Coroutine, Iterator, Mapping, Sequence
 
-    from leasehold.core.answers import Mode
+    from leasehold.core.answers import Mode, Own
     from leasehold.core.engine import Engine
     from leasehold.errors import Holder, LossReason
 
@@ -115,7 +115,7 @@ async def give_back(engine: Engine[L], leases: Sequence[L]) -> None:
         raise failure
 
 
-async def acquire_all(
+def acquire_all(
     engine: Engine[L],
     names: list[str],
     ttl: float,
@@ -125,24 +125,66 @@ async def acquire_all(
     renew: bool,  # noqa: FBT001 - as the other verbs of the engine
     max_hold: float | None,
     floor: int | None,
-) -> list[L]:
+) -> Coroutine[Any, Any, list[L]]:
     """A lease on each of ``names``, in their order, or an exception and none of them.
 
     One atomic attempt; if anything is busy, one after another in the byte order of the names, so that two
     who want the same locks never wait for each other. What is already held is renewed meanwhile.
     """
+    return engine.observed(
+        "lock_all",
+        ", ".join(names),
+        lambda: _acquire_all(engine, names, ttl, wait, mode, holder, renew, max_hold, floor),
+        mode=mode,
+    )
+
+
+async def _acquire_all(
+    engine: Engine[L],
+    names: list[str],
+    ttl: float,
+    wait: float | None,
+    mode: Mode,
+    holder: Holder | None,
+    renew: bool,  # noqa: FBT001 - as above
+    max_hold: float | None,
+    floor: int | None,
+) -> list[L]:
     bounds.check_max_hold(max_hold)
     started_at = engine.clock.now()
     if mode == "exclusive":
         leases = await engine.attempt_all(names, ttl, holder, renew, max_hold, floor)
         if leases is not None:
             return leases
+    return await acquire_in_turn(engine, names, ttl, wait, started_at, mode, holder, renew, max_hold, floor)
+
+
+async def acquire_in_turn(
+    engine: Engine[L],
+    names: Sequence[str],
+    ttl: float,
+    wait: float | None,
+    started_at: float,
+    mode: Mode,
+    holder: Holder | None,
+    renew: bool,  # noqa: FBT001 - as above
+    max_hold: float | None = None,
+    floor: int | None = None,
+    own: Mapping[str, Own] | None = None,
+) -> list[L]:
+    """A lease on each of ``names``, one after another, or an exception and none of them; see `acquire_all`.
+
+    ``own`` has the token and the holder of each, if they are not to be made up and not the same for all.
+    """
     held: dict[str, L] = {}
     try:
         for name in sorted(names, key=str.encode):
             left = None if wait is None else max(0.0, started_at + wait - engine.clock.now())
+            token, shown = (None, holder) if own is None else own[name]
             try:
-                held[name] = await engine.acquire(name, ttl, left, mode, holder, True, None, floor)
+                held[name] = await engine.acquire(
+                    name, ttl, left, mode, shown, True, None, floor, None, token
+                )
             except LockBusy as busy:
                 raise (timed_out(busy, wait) if wait else busy) from None
         # The hold begins now, when all are there.

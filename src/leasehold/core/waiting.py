@@ -50,6 +50,7 @@ class Waiter:
         self.ticket = ticket
         self.position: int | None = None
         self.grant: TrustedGrant | None = None
+        self.handed_at: float | None = None
         self.is_taken = False
         self.signal = signal
         self._reference = (0.0, 0.0)
@@ -69,6 +70,8 @@ class Waiter:
             sent_at, store_time = self._reference
             # News that come late may tell of a grant before that request: one that we missed, and asked again.
             valid_from = sent_at + drifted(news.granted_at - store_time)
+            # Without drift, because this is for people: the grant was at most so long ago.
+            self.handed_at = sent_at + news.granted_at - store_time
             self.grant = (news.fence, valid_from + trusted_for(news.remaining), None, news.remaining)
         else:
             self.grant = None

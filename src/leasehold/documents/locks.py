@@ -13,6 +13,7 @@ from leasehold.documents.ports import Saved
 from leasehold.documents.registrar import Registrar, above
 from leasehold.documents.taking import ForceTake
 from leasehold.documents.times import Times
+from leasehold.documents.watching import tell_end, watched
 from leasehold.errors import InvalidRequest, StaleFence, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -34,11 +35,13 @@ class DocumentLocks:
 
     def __init__(self, locks: Client, store: DocumentStore, *, times: Times | None = None) -> None:
         self.times = times or Times()
+        self.lookout = locks.lookout
         self._store = store
         self._ledger = Ledger(locks.wire, self.times)
         self._registrar = Registrar(self._ledger, store)
         self._bulletin = Bulletin(locks.wire)
 
+    @watched("acquire")
     async def acquire(self, document_id: str, editor: Editor, *, move: bool = False) -> Granted | Busy:
         """Hold the lock, if it is free or the editor's already (then it is extended, with the same fence).
 
@@ -64,6 +67,7 @@ class DocumentLocks:
             await self._registrar.undo(document_id, ask)
             raise
 
+    @watched("renew")
     async def heartbeat(
         self, document_id: str, editor: Editor, *, idle_for: float | None = None
     ) -> tuple[bool, LockState]:
@@ -74,13 +78,18 @@ class DocumentLocks:
         verdict, state = await self._ledger.heartbeat(document_id, editor, idle_for=idle_for)
         return verdict == "extended", state
 
+    @watched("release")
     async def release(
         self, document_id: str, editor: Editor, *, reason: Literal["released", "idle"] = "released"
     ) -> LockState:
         """Give back the editor's own hold, if there is one; the state afterwards."""
         _check(document_id, editor)
-        return (await self._ledger.release(document_id, editor, reason=reason)).state
+        verdict, state = await self._ledger.release(document_id, editor, reason=reason)
+        if verdict == "released":
+            tell_end(self.lookout, state)
+        return state
 
+    @watched("take")
     async def force_take(self, document_id: str, taker: Editor) -> Granted | Busy:
         """Ask the holder to save, wait for that at most ``times.save_within``, and take the lock.
 
@@ -99,6 +108,7 @@ class DocumentLocks:
             if not isinstance(outcome, Granted):
                 await self._registrar.undo(document_id, ask)
 
+    @watched("inspect")
     async def state(self, document_id: str) -> LockState:
         """What is true now."""
         return await self._ledger.inspect(check_name(document_id))
@@ -113,6 +123,7 @@ class DocumentLocks:
             raise InvalidRequest(f"limit must be from 1 to 200, not {limit!r}")
         return await self._ledger.history(check_name(document_id), limit=limit)
 
+    @watched("save")
     async def save(
         self, save: Save, *, release: bool = False, reason: Literal["released", "idle"] = "released"
     ) -> SaveAnswer:
@@ -147,6 +158,7 @@ class DocumentLocks:
             save.document_id, save.editor, reason=reason, fence=save.fence, saved=is_saved
         )
         if answer.verdict == "released":
+            tell_end(self.lookout, answer.state)
             return False
         if not is_saved:
             return True

@@ -66,6 +66,14 @@ class Pattern:
         written = {parameter: write(parameter, values[parameter]) for parameter in self.parameters}
         return bounds.check_name(_PARAMETER.sub(lambda found: written[found[1]], self.text))
 
+    def matches(self, name: str) -> bool:
+        """Whether ``name`` can have been made from this pattern."""
+        parts, given = self.text.split(":"), name.split(":")
+        return len(parts) == len(given) and all(
+            part == said or (_PARAMETER.fullmatch(part) is not None and said != "")
+            for part, said in zip(parts, given, strict=True)
+        )
+
     def check_parameters(self, given: Iterable[str]) -> None:
         """Raise `InvalidRequest` unless ``given`` are the parameters of this pattern."""
         names = list(given)

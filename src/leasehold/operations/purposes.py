@@ -162,6 +162,14 @@ class Purposes(Mapping[str, Purpose]):
             )
         return purpose
 
+    def purpose_of(self, lock_name: str) -> str | None:
+        """The name of the first purpose that ``lock_name`` can belong to; None if it is none of them.
+
+        For `leasehold.observe.observe(locks, purpose_of=purposes.purpose_of)`.
+        """
+        matching = (each for each in self._by_name.values() if Pattern.parse(each.pattern).matches(lock_name))
+        return next((each.name for each in matching), None)
+
     @classmethod
     def from_toml(cls, path: Path | str, *, base: Purposes | None = None) -> Purposes:
         """The purposes that the TOML file at ``path`` describes, on top of those of ``base``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from leasehold.documents.fastapi import LockRouter, SocketLimits, lock_router
 from leasehold.documents.problems import problem_responses
 from leasehold.errors import NotSignedIn
+from leasehold.observe.exposition import Exposition
 from leasehold.server.accounts import accounts_router
 from leasehold.server.applications import applications_router
 from leasehold.server.budgets import limited_address, limited_user
@@ -20,10 +21,12 @@ from leasehold.server.drafts import drafts_router
 from leasehold.server.editing_now import editing_now_router
 from leasehold.server.health import health_router
 from leasehold.server.members import members_router
+from leasehold.server.metrics import ServerMetrics, metrics_router
 from leasehold.server.opening import Foundation
 from leasehold.server.problems import install_problems
 from leasehold.server.projects import projects_router
 from leasehold.server.requests import Envelope
+from leasehold.server.telemetry import Telemetry
 from leasehold.server.versions import versions_router
 
 if TYPE_CHECKING:
@@ -32,8 +35,16 @@ if TYPE_CHECKING:
     from leasehold.documents.principal import Principal
     from leasehold.server.settings import Settings
 
-_SENT_BY_PAGES = ["Authorization", "Content-Type", "Leasehold-Tab", "X-CSRF-Token", "X-Request-Id"]
-_READ_BY_PAGES = ["X-Request-Id", "Retry-After"]
+_SENT_BY_PAGES = [
+    "Authorization",
+    "Content-Type",
+    "Leasehold-Tab",
+    "X-CSRF-Token",
+    "X-Request-Id",
+    "traceparent",
+    "tracestate",
+]
+_READ_BY_PAGES = ["X-Request-Id", "Retry-After", "traceresponse"]
 _FOR_USERS = (
     applications_router,
     members_router,
@@ -52,10 +63,13 @@ def create_app(settings: Settings) -> FastAPI:
     database.
     """
     foundation = Foundation.lay(settings)
+    metrics = ServerMetrics() if settings.has_metrics else None
+    foundation.watch(metrics and metrics.registry)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        async with foundation.open(live) as services:
+        counting = metrics.watching(live.hub) if metrics else nullcontext()
+        async with foundation.open(live) as services, counting:
             app.state.services = services
             yield
 
@@ -68,6 +82,8 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
         responses=problem_responses(400, 413, 422, 429, 500, 503),
+        # `Telemetry` tells of requests; FastAPI's own would repeat paths and queries, whatever people put there.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     live = _live(app, foundation)
     install_problems(app)
@@ -76,7 +92,11 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(accounts_router(), dependencies=[Depends(limited_address)])
     for router in _FOR_USERS:
         app.include_router(router(), dependencies=[Depends(limited_user)])
+    if metrics and settings.metrics_token:
+        token = settings.metrics_token.get_secret_value()
+        app.include_router(metrics_router(Exposition(metrics.registry, token=token)))
     _surround(app, settings)
+    app.add_middleware(Telemetry, metrics=metrics)
     return app
 
 

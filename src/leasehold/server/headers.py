@@ -38,7 +38,7 @@ DOCS_HEADERS = _with_policy(_DOCS_POLICY)
 OURS = frozenset(key for key, _ in API_HEADERS)
 """What a route may say otherwise."""
 
-_DATA = ("/api/", "/healthz", "/readyz", "/openapi.json")
+_DATA = ("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 
 
 def headers_for(path: str) -> Headers:

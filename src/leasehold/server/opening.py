@@ -7,7 +7,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from opentelemetry import trace
+
 import leasehold
+from leasehold.observe import observe
 from leasehold.server.access import SqlAccessPolicy
 from leasehold.server.database import close_engine, open_engine, sessions_of
 from leasehold.server.demo import end_demo, make_demo
@@ -15,6 +18,7 @@ from leasehold.server.document_store import SqlDocumentStore
 from leasehold.server.identity import open_identity
 from leasehold.server.keys import load_keys
 from leasehold.server.limiting import make_limiter
+from leasehold.server.logs import lock_logger
 from leasehold.server.migrating import migrate
 from leasehold.server.services import Services
 from leasehold.server.sign_outs import SignOuts
@@ -23,6 +27,7 @@ from leasehold.valkey.embedded.paths import open_data_dir
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from prometheus_client import CollectorRegistry
     from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 
     from leasehold.client import Client
@@ -54,6 +59,16 @@ class Foundation:
             allow_eviction=settings.allow_eviction,
         )
         return cls(settings, engine, sessions, client, SqlDocumentStore(sessions), SqlAccessPolicy(sessions))
+
+    def watch(self, registry: CollectorRegistry | None) -> None:
+        """Have what is done with locks counted in ``registry`` if there is one, logged, and traced if anybody collects traces."""
+        observe(
+            self.client,
+            metrics=registry is not None,
+            registry=registry,
+            tracing=not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider),
+            logger=lock_logger(self.settings),
+        )
 
     @asynccontextmanager
     async def open(self, live: LockRouter) -> AsyncGenerator[Services]:

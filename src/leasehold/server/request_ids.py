@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import secrets
-from contextvars import ContextVar
 from itertools import count
 
-HEADER = b"x-request-id"
-request_id: ContextVar[str] = ContextVar("request_id", default="-")
-"""The id of the request that is being answered, for whoever writes a log line or a problem."""
+from leasehold.observe.ids import REQUEST_ID_HEADER, is_sane, request_id
 
-# Nothing that could steer a terminal, break a line of a log, or grow it.
-_SANE = re.compile(rb"[A-Za-z0-9._:@/+=-]{1,128}")
+__all__ = ["HEADER", "RequestIds", "request_id"]
+
+HEADER = REQUEST_ID_HEADER.encode()
 
 
 class RequestIds:
@@ -25,8 +22,8 @@ class RequestIds:
 
     def begin(self, given: bytes | None) -> bytes:
         """The id of the request that begins here."""
-        if given is not None and _SANE.fullmatch(given):
-            name = given.decode()
+        if given is not None and is_sane(name := given.decode("latin-1")):
+            pass
         else:
             name = f"{self._prefix}-{next(self._numbers)}"
         request_id.set(name)

@@ -14,6 +14,7 @@ from leasehold.server.demo_team import TEAM, Person
 from leasehold.server.keys import load_keys
 from leasehold.server.listening import address_of, listen
 from leasehold.server.logs import configure_logs
+from leasehold.server.metrics_port import metrics_directory, metrics_served
 from leasehold.server.supervising import Workers
 from leasehold.valkey.embedded import ensure_running
 from leasehold.valkey.endpoint import parse
@@ -27,13 +28,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that answers. ``store`` is without its password; ``team`` is empty without the demo."""
+    """A server that answers. ``store`` is without its password; ``team`` is empty without the demo.
+
+    ``metrics`` is where they are if they have a port of their own.
+    """
 
     address: str
     store: str
     data_dir: Path
     workers: list[int]
     team: tuple[Person, ...]
+    metrics: str | None = None
 
 
 async def run(settings: Settings, on_running: Callable[[Running], None]) -> None:
@@ -45,9 +50,13 @@ async def run(settings: Settings, on_running: Callable[[Running], None]) -> None
     """
     configure_logs(settings)
     await asyncio.to_thread(load_keys, _revealed(settings), settings.data_dir)
-    with listen(settings) as listener:
+    with (
+        listen(settings) as listener,
+        metrics_directory(settings) as directory,
+        metrics_served(settings, directory) as metrics,
+    ):
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
-        workers = Workers(settings, listener)
+        workers = Workers(settings, listener, metrics_directory=directory)
         async with _store(settings) as store, _signals(workers) as stop:
             keeping = asyncio.create_task(workers.keep())
             try:
@@ -55,7 +64,7 @@ async def run(settings: Settings, on_running: Callable[[Running], None]) -> None
                 if workers.all_serve.is_set():
                     address = address_of(listener, settings)
                     team = TEAM if settings.demo else ()
-                    on_running(Running(address, store, settings.data_dir, workers.pids, team))
+                    on_running(Running(address, store, settings.data_dir, workers.pids, team, metrics))
                 await _first(keeping, stop)
             finally:
                 listener.close()  # whoever comes now is refused, instead of waiting for nobody

@@ -118,6 +118,18 @@ class Settings(BaseSettings):
 
     shutdown_seconds: Seconds = Field(5, description="given to requests and sockets at the end")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="what goes to stderr")
+    log_format: Literal["text", "json"] = Field("text", description="as lines for people, or for programs")
+
+    metrics_token: SecretStr | None = Field(
+        None, description="whoever has it may read `/metrics`; default: nobody may, but on a port of its own"
+    )
+    metrics_host: str = Field("127.0.0.1", description="where `/metrics` has a port of its own")
+    metrics_port: int | None = Field(
+        None,
+        ge=0,
+        le=65_535,
+        description="a port of its own for `/metrics`; 0 for any free port, default: none",
+    )
 
     @field_validator("data_dir")
     @classmethod
@@ -165,6 +177,21 @@ class Settings(BaseSettings):
             raise ValueError("a secret has 32 characters or more")
         return value
 
+    @field_validator("metrics_token")
+    @classmethod
+    def _hard_to_guess(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and (len(value) < 16 or not value.get_secret_value().isascii()):
+            raise ValueError("a token has 16 characters or more, of ASCII")
+        return value
+
+    @field_validator("metrics_port")
+    @classmethod
+    def _closed_to_others(cls, value: int | None, info: ValidationInfo) -> int | None:
+        host = info.data.get("metrics_host", "127.0.0.1")
+        if value is not None and not is_loopback(host) and info.data.get("metrics_token") is None:
+            raise ValueError(f"on {host} others can read the metrics: set LEASEHOLD_METRICS_TOKEN as well")
+        return value
+
     @field_validator("demo")
     @classmethod
     def _demo_at_home(cls, value: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - called by pydantic
@@ -209,6 +236,11 @@ class Settings(BaseSettings):
     def times(self) -> Times:
         """How long document locks last."""
         return Times(ttl=self.document_ttl, heartbeat=self.document_heartbeat, idle=self.document_idle)
+
+    @property
+    def has_metrics(self) -> bool:
+        """Whether anybody may read metrics at all; if not, none are counted."""
+        return self.metrics_port is not None or self.metrics_token is not None
 
     @property
     def docs_are_open(self) -> bool:

@@ -15,6 +15,7 @@ from leasehold.errors import LeaseholdError
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Mapping
 
     from leasehold.server.settings import Settings
 
@@ -38,7 +39,9 @@ class Worker:
         asyncio.get_running_loop().add_reader(control.fileno(), self._hear)
 
     @classmethod
-    async def start(cls, settings: Settings, listener: socket.socket) -> Self:
+    async def start(
+        cls, settings: Settings, listener: socket.socket, environ: Mapping[str, str] | None = None
+    ) -> Self:
         """Start one and tell it its settings: not as arguments, which everybody on this machine can read."""
         ours, theirs = Pipe()
         try:
@@ -51,7 +54,11 @@ class Worker:
                 str(listener.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(), listener.fileno()),
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                env={
+                    **os.environ,
+                    **(environ or {}),
+                    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+                },
             )
         finally:
             theirs.close()
@@ -105,9 +112,12 @@ class _DiedError(LeaseholdError):
 
 
 class Workers:
-    """As many workers as set, all the time, on one listening socket."""
+    """As many workers as set, all the time, on one listening socket, with their metrics in one directory."""
 
-    def __init__(self, settings: Settings, listener: socket.socket) -> None:
+    def __init__(
+        self, settings: Settings, listener: socket.socket, *, metrics_directory: str | None = None
+    ) -> None:
+        self._metrics_directory = metrics_directory
         self._settings = settings
         self._listener = listener
         self._running: set[Worker] = set()
@@ -172,7 +182,7 @@ class Workers:
     async def _run_one(self, *, is_new: bool) -> tuple[bool, str]:
         """Run one to its end: whether it served, and how it ended."""
         try:
-            worker = await Worker.start(self._settings, self._listener)
+            worker = await Worker.start(self._settings, self._listener, self._environ())
         except OSError as error:  # the machine has no more processes, files or memory to give; it may later
             return False, f"could not be started ({error.strerror})"
         self._running.add(worker)
@@ -193,6 +203,19 @@ class Workers:
             worker.stop()
             worker.kill()
             self._running.discard(worker)
+            self._forget_metrics(worker)
+
+    def _environ(self) -> dict[str, str]:
+        # Read by prometheus-client when it is imported, so a setting would come too late.
+        directory = self._metrics_directory
+        return {} if directory is None else {"PROMETHEUS_MULTIPROC_DIR": directory}
+
+    def _forget_metrics(self, worker: Worker) -> None:
+        if self._metrics_directory is not None:
+            from leasehold.observe.exposition import forget_process  # noqa: PLC0415 - most servers do without
+
+            with suppress(OSError):
+                forget_process(worker.pid, self._metrics_directory)
 
     @property
     def _none_has_served(self) -> bool:

@@ -24,6 +24,10 @@ _ADVICE = {
 }
 
 
+CODES = frozenset({*_PASSING, *_ADVICE, "ERR", "NOSCRIPT", "MOVED", "ASK", "EXECABORT"})
+"""The first words of error replies that are worth telling apart; there are few, so they may be labels."""
+
+
 def from_reply(message: str, cause: BaseException) -> StoreError:
     """The error for an error reply of the server."""
     code = message.partition(" ")[0]

@@ -39,6 +39,11 @@ class Options:
         """How long to wait for a connection."""
         return self.timeout if self.server is not None else max(self.timeout, _EMBEDDED_CONNECT_TIMEOUT)
 
+    @property
+    def where(self) -> str:
+        """The server's address, without its password, for logs."""
+        return "embedded" if self.server is None else str(self.server)
+
     def locate(self) -> Endpoint:
         """The server to connect to; blocks while an embedded one is being started."""
         if self.server is not None:

@@ -44,6 +44,11 @@ class Hub:
         self._tasks = Tasks()
         self._stop_listening: Callable[[], None] | None = None
 
+    @property
+    def watched(self) -> int:
+        """How many documents somebody watches here."""
+        return len(self._rooms)
+
     def start(self) -> None:
         """Listen, from now on."""
         if self._stop_listening is not None:

@@ -1,0 +1,161 @@
+"""Prometheus metrics of locks of every kind: ``leasehold_…``."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from leasehold.core.observing import LeaseEnded, LossFound, Renewed
+from leasehold.observe.extra import missing_extra
+from leasehold.observe.store_errors import fault_of
+
+try:
+    from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+    from leasehold.observe.file_metrics import FileMetrics
+except ModuleNotFoundError as missing:
+    raise missing_extra(__name__, missing) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.core.observing import Event, Operation, Result
+
+    PurposeOf = Callable[[str], str | None]
+
+_QUICK = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_WAIT = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_HOLD = (0.001, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800, 3600)
+_QUEUE = (0, 1, 2, 3, 5, 10, 20, 50, 100, 500)
+_GETTING = frozenset({"acquire", "try_acquire", "take", "lock_all"})
+# Whoever names purposes by what users type would fill the memory of two programs, this one and Prometheus.
+_PURPOSES_AT_MOST = 100
+
+
+class LockMetrics:
+    """The metrics in one registry; `metrics_in` makes them once. Names of locks are never labels."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def histogram(name: str, about: str, labels: list[str], buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(
+                f"leasehold_{name}", about, ["kind", "purpose", *labels], registry=registry, buckets=buckets
+            )
+
+        def counter(name: str, about: str, labels: list[str]) -> Counter:
+            return Counter(f"leasehold_{name}", about, labels, registry=registry)
+
+        self.operation = histogram(
+            "operation_seconds", "Every operation on a lock.", ["operation", "outcome"], _QUICK
+        )
+        self.acquire = histogram(
+            "acquire_seconds", "Getting a lock, or not, by whichever verb.", ["outcome"], _WAIT
+        )
+        self.wait = histogram(
+            "wait_seconds", "Of that, the time after the lock was found busy.", ["outcome"], _WAIT
+        )
+        self.hold = histogram("hold_seconds", "From the grant to the end of a lease.", ["reason"], _HOLD)
+        self.hand_over = histogram(
+            "hand_over_seconds", "From the store's grant to the waiter's knowing it, at most.", [], _QUICK
+        )
+        self.queue = histogram("queue_length", "Who waited when a lock was found busy.", [], _QUEUE)
+        self.renewals = counter(
+            "renewals_total",
+            "Leases extended, by hand or in the background.",
+            ["kind", "purpose", "outcome"],
+        )
+        self.losses = counter(
+            "losses_total", "Leases that ended without being given back.", ["kind", "purpose", "reason"]
+        )
+        self.store_errors = counter(
+            "store_errors_total", "Operations that the store did not do.", ["error", "code"]
+        )
+        self.under_way = Gauge(
+            "leasehold_operations_under_way",
+            "Operations that have begun and not ended; acquires wait in here.",
+            ["kind", "purpose", "operation"],
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+        self.files = FileMetrics(registry)
+
+
+class MetricsObserver:
+    """Implements `leasehold.core.observing.Observer`; ``purpose_of`` says what a lock is for by its name."""
+
+    def __init__(self, metrics: LockMetrics, purpose_of: PurposeOf | None = None) -> None:
+        self._metrics = metrics
+        self._purpose_of = purpose_of
+        self._purposes: set[str] = set()
+
+    def begin(self, operation: Operation) -> Callable[[Result], None]:
+        """Count it as under way until it ends."""
+        if operation.is_attempt:
+            return lambda result: self._metrics.files.count(operation, result)
+        purpose = self._purpose(operation.name)
+        under_way = self._metrics.under_way.labels(operation.kind, purpose, operation.verb)
+        under_way.inc()
+
+        def end(result: Result) -> None:
+            under_way.dec()
+            self._count(operation, result, purpose)
+
+        return end
+
+    def hear(self, event: Event) -> None:
+        """Count it."""
+        metrics = self._metrics
+        if isinstance(event, LeaseEnded):
+            labels = (event.kind, self._purpose(event.name), event.reason)
+            if event.held is not None:
+                metrics.hold.labels(*labels).observe(event.held)
+            if event.reason != "released":
+                metrics.losses.labels(*labels).inc()
+        elif isinstance(event, LossFound):
+            metrics.losses.labels(event.kind, self._purpose(event.name), event.reason).inc()
+        elif isinstance(event, Renewed):
+            metrics.renewals.labels(event.kind, self._purpose(event.name), event.outcome).inc()
+            self._count_fault(event.error)
+        else:
+            metrics.files.count_check(event)
+
+    def _count(self, operation: Operation, result: Result, purpose: str) -> None:
+        metrics, labels = self._metrics, (operation.kind, purpose)
+        metrics.operation.labels(*labels, operation.verb, result.outcome).observe(result.seconds)
+        if operation.verb in _GETTING:
+            metrics.acquire.labels(*labels, result.outcome).observe(result.seconds)
+        elif operation.verb == "renew":
+            metrics.renewals.labels(*labels, result.outcome).inc()
+        if result.waited is not None:
+            metrics.wait.labels(*labels, result.outcome).observe(result.waited)
+        if result.handed_over is not None:
+            metrics.hand_over.labels(*labels).observe(result.handed_over)
+        if result.queue is not None:
+            metrics.queue.labels(*labels).observe(result.queue)
+        self._count_fault(result.error)
+
+    def _count_fault(self, error: BaseException | None) -> None:
+        fault = fault_of(error)
+        if fault is not None:
+            self._metrics.store_errors.labels(fault.kind, fault.code).inc()
+
+    def _purpose(self, name: str) -> str:
+        purpose = "" if self._purpose_of is None else self._purpose_of(name) or ""
+        if purpose and purpose not in self._purposes:
+            if len(self._purposes) >= _PURPOSES_AT_MOST:
+                return "other"
+            self._purposes.add(purpose)
+        return purpose
+
+
+_made: weakref.WeakKeyDictionary[CollectorRegistry, LockMetrics] = weakref.WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def metrics_in(registry: CollectorRegistry | None = None) -> LockMetrics:
+    """The metrics in ``registry`` (default: the process's own), registered there when first asked for."""
+    registry = registry or REGISTRY
+    with _making:
+        if registry not in _made:
+            _made[registry] = LockMetrics(registry)
+        return _made[registry]

@@ -1,0 +1,90 @@
+"""OpenTelemetry spans around operations on locks. Without an SDK in the application they cost little and go nowhere."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from leasehold.observe.extra import missing_extra
+from leasehold.observe.ids import request_id
+
+try:
+    from opentelemetry import context, trace
+    from opentelemetry.trace import SpanKind, Status, StatusCode
+except ModuleNotFoundError as missing:
+    raise missing_extra(__name__, missing) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.trace import Span, TracerProvider
+
+    from leasehold.core.observing import Event, Operation, Result
+
+# Busy and cancelled are answers; these are what somebody should look at.
+_ERRORS = frozenset({"unavailable", "refused", "lost", "error"})
+
+
+class TracingObserver:
+    """Implements `leasehold.core.observing.Observer`: a span for each operation, the current one while it lasts.
+
+    Attributes name the lock and say how it ended. They never carry tokens, nor the message of an exception, which
+    may be anybody's: the type of it must do.
+    """
+
+    def __init__(self, tracer_provider: TracerProvider | None = None, *, where: str = "") -> None:
+        self._tracer = trace.get_tracer("leasehold", version("leasehold"), tracer_provider)
+        self._where = where
+
+    def begin(self, operation: Operation) -> Callable[[Result], None]:
+        """Start its span."""
+        subject = "" if operation.kind == "lock" else f"{operation.kind}."
+        span = self._tracer.start_span(
+            f"leasehold.{subject}{operation.verb}", kind=SpanKind.CLIENT, attributes=self._about(operation)
+        )
+        ours = trace.set_span_in_context(span)
+        token = context.attach(ours)
+
+        def end(result: Result) -> None:
+            # A coroutine that nobody awaits any more is closed wherever the collector finds it.
+            if context.get_current() is ours:
+                context.detach(token)
+            _tell(span, result)
+            span.end()
+
+        return end
+
+    def hear(self, event: Event) -> None:
+        """Nothing is traced that nobody asked for."""
+
+    def _about(self, operation: Operation) -> dict[str, str]:
+        about = {
+            "leasehold.kind": operation.kind,
+            "leasehold.operation": operation.verb,
+            "leasehold.name": operation.name,
+        }
+        if operation.mode is not None:
+            about["leasehold.mode"] = operation.mode
+        if self._where:
+            about["server.address"] = self._where
+        if (asked_by := request_id.get()) != "-":
+            about["leasehold.request_id"] = asked_by
+        return about
+
+
+def _tell(span: Span, result: Result) -> None:
+    if not span.is_recording():
+        return
+    span.set_attribute("leasehold.outcome", result.outcome)
+    for name, value in (
+        ("leasehold.fence", result.fence),
+        ("leasehold.waited_seconds", result.waited),
+        ("leasehold.hand_over_seconds", result.handed_over),
+        ("leasehold.queue_length", result.queue),
+    ):
+        if value is not None:
+            span.set_attribute(name, value)
+    if result.error is not None:
+        span.set_attribute("error.type", getattr(result.error, "code", type(result.error).__name__))
+    if result.outcome in _ERRORS:
+        span.set_status(Status(StatusCode.ERROR, result.outcome))

@@ -1,0 +1,91 @@
+"""Every example of docs/observability.md, run as it is written; and what it says of metrics is what there is."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import REGISTRY, CollectorRegistry
+from tests.operations.pages import ROOT, Example, Page
+
+import leasehold
+from leasehold.observe.metrics import LockMetrics
+from leasehold.server.metrics import ServerMetrics
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.servers import Server
+
+PAGE = Page("docs/observability.md")
+TEXT = (ROOT / "docs" / "observability.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def example(request: pytest.FixtureRequest) -> Any:
+    found: Example = request.param
+    yield found
+    assert found.has_run
+
+
+@pytest.fixture
+async def names(valkey: Server) -> AsyncIterator[dict[str, Any]]:
+    async with leasehold.connect(valkey.url) as locks:
+        yield {"url": valkey.url, "locks": locks}
+
+
+def test_every_python_block_is_run() -> None:
+    assert PAGE.left_out() == []
+
+
+@PAGE.runs("observe(locks, purpose_of")
+async def test_one_call_has_a_client_watched(example: Example, names: dict[str, Any]) -> None:
+    labels = {"kind": "lock", "purpose": "payout", "outcome": "success"}
+    before = REGISTRY.get_sample_value("leasehold_acquire_seconds_count", labels) or 0
+    await example.run(names)
+    assert REGISTRY.get_sample_value("leasehold_acquire_seconds_count", labels) == before + 1
+
+
+@PAGE.runs("start_http_server(9100")
+async def test_the_default_registry_is_served(example: Example, names: dict[str, Any]) -> None:
+    example.code = example.code.replace("9100", "0")  # which may be in use here
+    await example.run(names)
+    names["server"].shutdown()
+    names["server"].server_close()
+    names["thread"].join()
+
+
+@PAGE.runs("outgoing_headers()")
+async def test_ids_travel(example: Example, names: dict[str, Any]) -> None:
+    await example.run(names)
+    await names["web"].aclose()
+
+
+def test_the_page_names_every_metric_and_no_other() -> None:
+    registry = CollectorRegistry()
+    LockMetrics(registry)
+    there = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for each in (registry, ServerMetrics().registry)
+        for family in each.collect()
+    }
+    assert len(there) > 15
+    said = set(re.findall(r"`((?:leasehold|orchestrator)_[a-z_]+)`", TEXT))
+    assert said == there
+
+
+def test_alerts_ask_for_metrics_that_there_are() -> None:
+    (rules,) = [block for block in PAGE.blocks if block.language == "yaml"]
+    asked = {
+        name.removesuffix("_bucket")
+        for name in re.findall(r"(?:leasehold|orchestrator)_[a-z_]+(?=[\[{])", rules.code)
+    }
+    assert len(asked) == 5
+    assert asked <= set(re.findall(r"`((?:leasehold|orchestrator)_[a-z_]+)`", TEXT))
+
+
+def test_the_line_of_the_log_is_one() -> None:
+    (line,) = [block for block in PAGE.blocks if block.language == "json"]
+    assert json.loads(line.code)["event"] == "acquire"

@@ -1,0 +1,237 @@
+"""What is told of locks, on both sides, and what it must never change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.observe.recording import SCRIPTED, Recorder, play, play_blocking
+from tests.support.waiting import eventually, eventually_async
+
+import leasehold
+from leasehold.core.observing import LeaseEnded, Operation, Result, observed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.servers import Server
+
+
+async def test_every_operation_is_told_with_its_outcome(valkey: Server) -> None:
+    async with leasehold.connect(valkey.url) as locks:
+        locks.lookout.add(told := Recorder())
+        await play(locks)
+    assert told.outcomes() == SCRIPTED
+    assert len(told.begun) == len(SCRIPTED)
+    assert all(result.seconds >= 0 for _, result in told.ended)
+
+
+def test_threads_are_told_the_same(valkey: Server) -> None:
+    with leasehold.blocking.connect(valkey.url) as locks:
+        locks.lookout.add(told := Recorder())
+        play_blocking(locks)
+    assert told.outcomes() == SCRIPTED
+
+
+async def test_nothing_is_told_before_somebody_watches(valkey: Server) -> None:
+    async with leasehold.connect(valkey.url) as locks:
+        early = await locks.acquire("early")
+        locks.lookout.add(told := Recorder())
+        assert (told.begun, told.events) == ([], [])
+        await early.release()
+    assert told.outcomes() == [("lock", "release", "success")]
+    (end,) = told.events
+    assert end == LeaseEnded("lock", "early", early.fence, "released", None), "nobody saw it begin"
+
+
+async def test_a_grant_tells_its_fence_and_an_end_how_long_it_was_held(valkey: Server) -> None:
+    async with leasehold.connect(valkey.url) as locks:
+        locks.lookout.add(told := Recorder())
+        lease = await locks.acquire("a", ttl=30)
+        await asyncio.sleep(0.05)
+        await lease.release()
+    assert told.result("acquire").fence == lease.fence
+    (end,) = told.events
+    assert isinstance(end, LeaseEnded)
+    assert (end.reason, end.fence) == ("released", lease.fence)
+    assert end.held is not None
+    assert 0.05 <= end.held < 20
+
+
+async def test_who_waits_tells_how_long_for_how_many_and_the_hand_over(valkey: Server) -> None:
+    async with leasehold.connect(valkey.url) as holder, leasehold.connect(valkey.url) as waiter:
+        waiter.lookout.add(told := Recorder())
+        lease = await holder.acquire("a")
+        waiting = asyncio.create_task(waiter.acquire("a", wait=60, renew=True))
+        await eventually_async(lambda: _has_waiter(holder), 20)
+        await lease.release()
+        await (await waiting).release()
+    result = told.result("acquire")
+    assert result.outcome == "success"
+    assert result.queue == 1
+    assert result.waited is not None
+    assert 0 < result.waited <= result.seconds
+    assert result.handed_over is not None, "the grant was pushed, so its way can be timed"
+    assert 0 <= result.handed_over < result.seconds
+
+
+async def test_who_does_not_wait_has_waited_for_nothing(valkey: Server) -> None:
+    async with leasehold.connect(valkey.url) as locks:
+        locks.lookout.add(told := Recorder())
+        lease = await locks.acquire("a")
+        assert await locks.try_acquire("a") is None
+        await lease.release()
+    assert (told.result("acquire").waited, told.result("acquire").queue) == (None, None)
+    assert (told.result("try_acquire").waited, told.result("try_acquire").queue) == (None, 0)
+
+
+async def test_a_lease_that_is_taken_is_told_as_lost_when_its_holder_hears_of_it(valkey: Server) -> None:
+    async with leasehold.connect(valkey.url) as locks:
+        locks.lookout.add(told := Recorder())
+        lease = await locks.acquire("a")
+        await locks.take("a")
+        await lease.lost(20)
+        assert told.ends() == [("a", "taken")]
+
+
+async def test_a_lease_that_expires_unwatched_is_told_as_lost_once_when_it_is_noticed(valkey: Server) -> None:
+    async with leasehold.connect(valkey.url) as locks:
+        locks.lookout.add(told := Recorder())
+        lease = await locks.acquire("a", ttl=0.1)
+        await lease.lost(20)
+        with pytest.raises(leasehold.LeaseLost):
+            await lease.release()
+        with pytest.raises(leasehold.LeaseLost):
+            await lease.renew()
+    assert told.ends() == [("a", "expired")]
+    assert told.losses_found() == []
+
+
+async def test_a_loss_that_shows_only_at_the_release_is_told_as_found(valkey: Server) -> None:
+    async with leasehold.connect(valkey.url) as locks:
+        locks.lookout.add(told := Recorder())
+        lease = await locks.acquire("a")
+        valkey.call("FLUSHALL")  # nobody can be told of that
+        with pytest.raises(leasehold.LeaseLost):
+            await lease.release()
+    assert told.ends() == [("a", "released")], "in good faith"
+    assert told.losses_found() == [("a", "expired")]
+
+
+async def test_renewals_in_the_background_are_told(valkey: Server) -> None:
+    async with leasehold.connect(valkey.url) as locks:
+        locks.lookout.add(told := Recorder())
+        async with locks.lock("a", ttl=0.6):
+            await eventually_async(lambda: told.renewals()[:2] == ["success", "success"], 20)
+
+
+async def test_renewals_that_get_no_answer_are_told_and_so_is_the_loss(
+    own_server: Callable[..., Server],
+) -> None:
+    store = own_server("valkey9")
+    async with leasehold.connect(store.url, timeout=1) as locks:
+        locks.lookout.add(told := Recorder())
+        lease = await locks.acquire("a", ttl=6, renew=True)
+        store.kill()
+        assert await lease.lost(30) == "expired"
+    assert "unavailable" in told.renewals()
+    assert told.ends() == [("a", "expired")]
+
+
+def test_renewals_by_the_thread_in_the_background_are_told(valkey: Server) -> None:
+    with leasehold.blocking.connect(valkey.url) as locks:
+        locks.lookout.add(told := Recorder())
+        with locks.lock("a", ttl=0.6):
+            eventually(lambda: "success" in told.renewals(), 20)
+
+
+async def test_a_cancelled_acquire_is_told_as_cancelled(valkey: Server) -> None:
+    async with leasehold.connect(valkey.url) as holder, leasehold.connect(valkey.url) as waiter:
+        waiter.lookout.add(told := Recorder())
+        lease = await holder.acquire("a")
+        waiting = asyncio.create_task(waiter.acquire("a", wait=60))
+        await eventually_async(lambda: _has_waiter(holder), 20)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await lease.release()
+    assert told.outcomes() == [("lock", "acquire", "cancelled")]
+
+
+async def test_a_store_that_is_silent_is_told_as_unavailable(own_server: Callable[..., Server]) -> None:
+    store = own_server("valkey9")
+    async with leasehold.connect(store.url, timeout=1) as locks:
+        locks.lookout.add(told := Recorder())
+        store.pause()
+        with pytest.raises(leasehold.StoreUnavailable):
+            await locks.acquire("a", wait=0)
+        store.resume()
+    assert told.outcomes() == [("lock", "try_acquire", "unavailable")]
+
+
+class _Broken:
+    """An observer with a bug in everything."""
+
+    def __init__(self, *, at_begin: bool) -> None:
+        self._at_begin = at_begin
+
+    def begin(self, operation: Operation) -> Callable[[Result], None]:
+        if self._at_begin:
+            raise ZeroDivisionError("begin")
+
+        def end(result: Result) -> None:
+            raise ZeroDivisionError("end")
+
+        return end
+
+    def hear(self, event: object) -> None:
+        raise ZeroDivisionError("hear")
+
+
+@pytest.mark.parametrize("at_begin", [True, False], ids=["at_begin", "at_end"])
+async def test_an_observer_that_fails_costs_nobody_a_lease(
+    valkey: Server, caplog: pytest.LogCaptureFixture, at_begin: bool
+) -> None:
+    async with leasehold.connect(valkey.url) as locks:
+        locks.lookout.add(first := Recorder())
+        locks.lookout.add(_Broken(at_begin=at_begin))
+        locks.lookout.add(last := Recorder())
+        await play(locks)
+        assert first.outcomes() == last.outcomes() == SCRIPTED
+        assert [info.name async for info in locks.list()] == [], "everything was given back"
+    complaints = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(complaints) == 1, "said once, not with every operation"
+    assert complaints[0].exc_info is not None
+
+
+async def test_observers_end_in_the_opposite_order_of_their_beginning() -> None:
+    lines: list[str] = []
+
+    class Noting:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def begin(self, operation: Operation) -> Callable[[Result], None]:
+            lines.append(f"+{self.name}")
+            return lambda result: lines.append(f"-{self.name}")
+
+        def hear(self, event: object) -> None: ...
+
+    locks = leasehold.connect("redis://127.0.0.1:1")
+    for name in "abc":
+        locks.lookout.add(Noting(name))
+    clock = iter([1.0, 3.5])
+
+    async def work() -> int:
+        lines.append("work")
+        return 7
+
+    operation = Operation("file", "write", "x")
+    assert await observed(locks.lookout, lambda: next(clock), operation, work) == 7
+    assert lines == ["+a", "+b", "+c", "work", "-c", "-b", "-a"]
+
+
+async def _has_waiter(locks: leasehold.Client) -> bool:
+    return (await locks.inspect("a")).waiters == 1
