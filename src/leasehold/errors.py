@@ -4,10 +4,14 @@
 
     LeaseholdError
     ├── LockBusy               somebody else holds the lock
-    │   └── AcquireTimeout     ... and still did when the wait was over (also a TimeoutError)
+    │   ├── AcquireTimeout     ... and still did when the wait was over (also a TimeoutError)
+    │   └── FileBusy           the same of a file, with the reason
+    │       ├── FileTimeout    ... and still did when the wait was over (also an AcquireTimeout)
+    │       └── UpgradeRefused two readers of a file want to write it, and neither would ever get it
     ├── LeaseLost              the lease has ended: expired, taken, released or max_hold
     ├── InProgress             another caller is running this once-only work now
     ├── StaleFence             a resource has seen a newer fence than the one given
+    ├── FileChanged            somebody changed a file without its lock
     ├── StoreError
     │   ├── StoreUnavailable   no answer, so the outcome is unknown
     │   └── StoreRefused       the store said no, so nothing was changed
@@ -28,6 +32,9 @@ from typing import Any, ClassVar, Literal
 
 LossReason = Literal["expired", "taken", "released", "max_hold"]
 """Why a lease ended."""
+
+ContentionReason = Literal["room_busy", "lock_contended", "lock_timeout"]
+"""Why a file could not be had: people edit it together, another session has it, or it had it all the time."""
 
 Holder = str | dict[str, Any]
 """Who holds a lock, for showing to others: text, or a flat JSON object."""
@@ -117,6 +124,63 @@ class AcquireTimeout(LockBusy, TimeoutError):
         return f"{super()._message()} (waited {self.waited:.1f} s{place})"
 
 
+class FileBusy(LockBusy):
+    """Somebody else holds a file; ``reason`` says in what way, and the message what to do next.
+
+    ``room_busy``: people edit it together. ``lock_contended``: a session has it. ``lock_timeout``: a session
+    had it for as long as the caller waited. ``path`` is the file as people know it; the rest is as in `LockBusy`.
+    """
+
+    code = "file_busy"
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        reason: ContentionReason,
+        holder: Holder | None = None,
+        retry_after: float | None = None,
+        held_since: float | None = None,
+        mode: Literal["exclusive", "shared"] | None = None,
+        waiters: int = 0,
+        position: int | None = None,
+        message: str | None = None,
+    ) -> None:
+        self.path = path
+        self.reason: ContentionReason = reason
+        # Not by super(): in `FileTimeout` that is a class with arguments of its own.
+        LockBusy.__init__(
+            self,
+            path,
+            holder=holder,
+            retry_after=retry_after,
+            held_since=held_since,
+            mode=mode,
+            waiters=waiters,
+            position=position,
+            message=message,
+        )
+
+
+class FileTimeout(FileBusy, AcquireTimeout):
+    """A file was still held by somebody else when the wait was over."""
+
+    code = "file_timeout"
+
+    def __init__(self, path: str, *, waited: float, reason: ContentionReason, **details: Any) -> None:
+        self.waited = waited
+        FileBusy.__init__(self, path, reason=reason, **details)
+
+
+class UpgradeRefused(FileBusy):
+    """Another reader of the file waits to write it: each would wait for the other for ever.
+
+    The caller still reads. Whoever asked first gets the file as soon as the other readers let go.
+    """
+
+    code = "upgrade_refused"
+
+
 class LeaseLost(LeaseholdError):
     """The lease has ended: it expired, was taken, was released, or reached its max_hold."""
 
@@ -157,6 +221,23 @@ class StaleFence(LeaseholdError):
         self.seen = seen
         self.given = given
         super().__init__(f"fence {given} is stale: the resource has seen {seen}")
+
+
+class FileChanged(LeaseholdError):
+    """A file is not what the session last saw, so it was not written: read it again.
+
+    ``seen`` is the SHA-256 of what was seen, "" if there was no file, None if it was never looked at; ``found`` that
+    of what is there now, None if there is none.
+    """
+
+    code = "file_changed"
+
+    def __init__(self, path: str, *, seen: str | None, found: str | None, why: str | None = None) -> None:
+        self.path = path
+        self.seen = seen
+        self.found = found
+        what = why or "is not what this session last saw"
+        super().__init__(f"{path!r} {what}, so it was not written; read it again")
 
 
 class StoreError(LeaseholdError):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 # An unreachable store is asked again by the client itself all the time; this is for whoever asks us.
 _STORE_RETRY_AFTER = 5
+_NO_USE_IN_WAITING = (errors.StaleFence, errors.AlreadyExists, errors.FileChanged)
 
 
 class Told(NamedTuple):
@@ -25,8 +26,12 @@ OF_ERROR: dict[type[errors.LeaseholdError], Told] = {
     errors.LeaseholdError: Told(500, "The operation failed"),
     errors.LockBusy: Told(409, "Somebody else is working on this right now"),
     errors.AcquireTimeout: Told(409, "Somebody else is working on this right now"),
+    errors.FileBusy: Told(409, "Somebody else is working on this file right now"),
+    errors.FileTimeout: Told(409, "Somebody else is working on this file right now"),
+    errors.UpgradeRefused: Told(409, "Another reader of this file waits to write it"),
     errors.InProgress: Told(409, "This is being done right now"),
     errors.StaleFence: Told(409, "Somebody else has worked on this in the meantime"),
+    errors.FileChanged: Told(409, "Somebody has changed this file in the meantime"),
     errors.LeaseLost: Told(503, "The lock was lost on the way, so the work was stopped"),
     errors.StoreError: Told(503, "Locks are not available"),
     errors.StoreUnavailable: Told(503, "Locks are not available"),
@@ -59,7 +64,7 @@ def body_of(error: errors.LeaseholdError) -> dict[str, Any]:
 def headers_of(error: errors.LeaseholdError) -> Mapping[str, str]:
     """``Retry-After``, where it may help to come back, in whole seconds."""
     status = _told(error).status
-    if status not in {409, 429, 503} or isinstance(error, errors.StaleFence | errors.AlreadyExists):
+    if status not in {409, 429, 503} or isinstance(error, _NO_USE_IN_WAITING):
         return {}
     known: float | None = getattr(error, "retry_after", None)
     if known is None:

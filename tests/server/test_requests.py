@@ -27,6 +27,10 @@ ERRORS: dict[type[errors.LeaseholdError], dict[str, Any]] = {
     errors.LockBusy: {"name": "canary"},
     errors.AcquireTimeout: {"name": "canary", "waited": 1.0},
     errors.LeaseLost: {"name": "canary", "reason": "taken"},
+    errors.FileBusy: {"path": "canary", "reason": "lock_contended"},
+    errors.FileTimeout: {"path": "canary", "reason": "lock_timeout", "waited": 1},
+    errors.UpgradeRefused: {"path": "canary", "reason": "lock_contended"},
+    errors.FileChanged: {"path": "canary", "seen": "", "found": None},
     errors.StaleFence: {"seen": 2, "given": 1},
     errors.RateLimited: {"message": "slowly", "retry_after": 7.2},
 }
@@ -41,13 +45,14 @@ class Body(BaseModel):
 
 
 def every_error() -> list[type[errors.LeaseholdError]]:
-    found, pending = [], [errors.LeaseholdError]
+    found: dict[type[errors.LeaseholdError], None] = {}
+    pending = [errors.LeaseholdError]
     while pending:
         kind = pending.pop()
         if kind.__module__ == errors.__name__:
-            found.append(kind)
+            found[kind] = None  # once, also where it has two bases
         pending += kind.__subclasses__()
-    return found
+    return list(found)
 
 
 def make(kind: type[errors.LeaseholdError]) -> errors.LeaseholdError:

@@ -13,6 +13,9 @@ from leasehold import errors
 from leasehold.errors import (
     AcquireTimeout,
     AlreadyExists,
+    FileBusy,
+    FileChanged,
+    FileTimeout,
     InProgress,
     InvalidRequest,
     LeaseholdError,
@@ -26,6 +29,7 @@ from leasehold.errors import (
     StoreError,
     StoreRefused,
     StoreUnavailable,
+    UpgradeRefused,
 )
 
 # Published: REST problem types, socket codes, CLI exit keys and TypeScript tags. Never changed, only added to.
@@ -45,6 +49,10 @@ CODES = {
     NotAllowed: "not_allowed",
     NotFound: "not_found",
     AlreadyExists: "already_exists",
+    FileBusy: "file_busy",
+    FileTimeout: "file_timeout",
+    UpgradeRefused: "upgrade_refused",
+    FileChanged: "file_changed",
 }
 
 PARENTS = {
@@ -63,6 +71,10 @@ PARENTS = {
     NotAllowed: (LeaseholdError,),
     NotFound: (LeaseholdError,),
     AlreadyExists: (LeaseholdError,),
+    FileBusy: (LockBusy,),
+    FileTimeout: (FileBusy, AcquireTimeout),
+    UpgradeRefused: (FileBusy,),
+    FileChanged: (LeaseholdError,),
 }
 
 EXAMPLES = [
@@ -85,6 +97,10 @@ EXAMPLES = [
     NotAllowed("viewers cannot edit"),
     NotFound("no such document"),
     AlreadyExists("this address is registered"),
+    FileBusy("src/app.py", reason="room_busy", holder="editors", retry_after=9, message="people edit it"),
+    FileTimeout("src/app.py", waited=5, reason="lock_timeout", holder={"session": "agent-7"}, position=2),
+    UpgradeRefused("src/app.py", reason="lock_contended", mode="shared"),
+    FileChanged("src/app.py", seen="", found="abc"),
 ]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from leasehold.documents import scripts as document_scripts
 from leasehold.documents.live import scripts as socket_scripts
+from leasehold.files import scripts as file_scripts
 from leasehold.valkey import scripts
 
 
@@ -42,7 +43,8 @@ class Family:
 LOCKS = Family("leasehold.valkey", scripts.ALL)
 DOCUMENTS = Family("leasehold.documents", document_scripts.ALL)
 SOCKETS = Family("leasehold.documents.live", socket_scripts.ALL)
-FAMILIES = {"locks": LOCKS, "documents": DOCUMENTS, "sockets": SOCKETS}
+FILES = Family("leasehold.files", file_scripts.ALL)
+FAMILIES = {"locks": LOCKS, "documents": DOCUMENTS, "sockets": SOCKETS, "files": FILES}
 
 # "…" in a header: as many locks as there are, so the script names them in a loop.
 REPEATED = {name for name, script in LOCKS.declared.items() if "…" in script.keys}

@@ -1,4 +1,4 @@
-"""The command line: ``leasehold run | show | ls | release | doctor | serve``.
+"""The command line: ``leasehold run | show | ls | release | doctor | serve | files``.
 
 It uses the library as any other program would, and it is the place that reads the environment.
 """

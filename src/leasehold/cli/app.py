@@ -12,6 +12,7 @@ import typer
 
 from leasehold.cli import listing, options, releasing, running, serving, showing
 from leasehold.cli.exits import AFTER_SIGNAL, MEANINGS, Exit
+from leasehold.cli.files import files
 from leasehold.cli.stores import Store
 
 _EXIT_CODES = "\n".join(
@@ -32,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(files, name="files")
 
 
 @app.callback(invoke_without_command=True)

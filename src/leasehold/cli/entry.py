@@ -52,7 +52,7 @@ def _misuse(error: typer.TyperException) -> FailureError:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "leasehold"
     message = error.format_message().rstrip(".")
-    if command.endswith(" run") and message.startswith("No such option"):
+    if command.endswith((" run", " lock")) and message.startswith("No such option"):
         message += "; options of the command come after --"
     return FailureError(Exit.USAGE, "invalid_request", f"{message} (see {command} --help)")
 

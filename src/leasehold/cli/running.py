@@ -1,21 +1,25 @@
-"""``leasehold run``: a command under a lock."""
+"""``leasehold run`` and others: a command under a lock."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
+from leasehold import Lease
 from leasehold.cli.commands import Command, find_executable
 from leasehold.cli.exits import AFTER_SIGNAL
 from leasehold.cli.failures import explain, failure_of, warn
 from leasehold.cli.signals import Signals
 from leasehold.cli.wording import busy_line
-from leasehold.errors import InvalidRequest, LeaseLost, LockBusy, LossReason, StoreError
+from leasehold.errors import FileBusy, InvalidRequest, LeaseLost, LockBusy, LossReason, StoreError
 
 if TYPE_CHECKING:
-    from leasehold import Client, Lease
+    from collections.abc import Callable, Coroutine
+    from contextlib import AbstractAsyncContextManager
+
+    from leasehold import Client
     from leasehold.core.answers import Mode
 
 
@@ -44,35 +48,80 @@ class Terms:
         return min(self.grace, self.ttl / 3, self.ttl if self.max_hold is None else self.max_hold / 3)
 
 
+class Held(Protocol):
+    """What a command runs under: a lease, or several that count as one."""
+
+    @property
+    def fence(self) -> int:
+        """What the command is told."""
+        ...
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    def loss(self) -> LossReason | None:
+        """Why it has ended, if it has."""
+        ...
+
+    def remaining(self) -> float:
+        """Seconds for which it can be relied on."""
+        ...
+
+    async def renew(self, ttl: float | None = None) -> None:
+        """Have the whole ttl again."""
+        ...
+
+    async def lost(self, timeout: float | None = None) -> LossReason | None:
+        """Wait for its end."""
+        ...
+
+
 async def hold_and_run(client: Client, name: str, command: list[str], terms: Terms) -> int:
     """The exit code of ``command``, run while holding ``name``. It learns the fence, never the token."""
+
+    async def run(signals: Signals) -> int:
+        async with client as locks:
+            lock = locks.lock(
+                name,
+                ttl=terms.ttl,
+                wait=terms.wait,
+                mode=terms.mode,
+                holder=terms.holder,
+                max_hold=terms.max_hold,
+                on_loss="signal",
+            )
+            return await run_under(lock, name, command, terms, signals)
+
     find_executable(command[0])
+    return await with_signals(run)
+
+
+async def with_signals(work: Callable[[Signals], Coroutine[Any, Any, int]]) -> int:
+    """The exit code that ``work`` returns; that of the signal if one ended it before there was a command."""
     with Signals() as signals:
         try:
-            async with client as locks:
-                return await _run_locked(locks, name, command, terms, signals)
+            return await work(signals)
         except asyncio.CancelledError:
             if signals.stopped_by is None:
                 raise
             return AFTER_SIGNAL + signals.stopped_by
 
 
-async def _run_locked(locks: Client, name: str, command: list[str], terms: Terms, signals: Signals) -> int:
+async def run_under(
+    lock: AbstractAsyncContextManager[Held], name: str, command: list[str], terms: Terms, signals: Signals
+) -> int:
+    """The exit code of ``command``, run inside ``lock``. It finds ``name`` and the fence in its environment."""
     code: int | None = None
     try:
-        async with locks.lock(
-            name,
-            ttl=terms.ttl,
-            wait=terms.wait,
-            mode=terms.mode,
-            holder=terms.holder,
-            max_hold=terms.max_hold,
-            on_loss="signal",
-        ) as lease:
+        async with lock as lease:
             await _claim(lease, terms)
             environ = os.environ | {"LEASEHOLD_NAME": name, "LEASEHOLD_FENCE": str(lease.fence)}
             signals.command = await Command.start(command, environ)
-            code = await _attend(signals.command, lease, terms)
+            code = await _attend(signals.command, name, lease, terms)
+    except FileBusy:
+        raise  # it says itself who has it and what to do
     except LockBusy as busy:
         raise failure_of(busy, busy_line(busy)) from busy
     except LeaseLost as lost:
@@ -88,7 +137,7 @@ async def _run_locked(locks: Client, name: str, command: list[str], terms: Terms
     return code
 
 
-async def _claim(lease: Lease, terms: Terms) -> None:
+async def _claim(lease: Held, terms: Terms) -> None:
     """Have the whole ttl before the command starts.
 
     Whoever waited gets a short lease at first, which the first renewal makes a full one. To `_loss` it would
@@ -98,7 +147,7 @@ async def _claim(lease: Lease, terms: Terms) -> None:
         await lease.renew()
 
 
-async def _attend(command: Command, lease: Lease, terms: Terms) -> int:
+async def _attend(command: Command, name: str, lease: Held, terms: Terms) -> int:
     """Wait for the command's end, or bring it about when the lease ends first."""
     ended = asyncio.create_task(command.wait())
     lost = asyncio.create_task(_loss(lease, terms.margin))
@@ -109,15 +158,16 @@ async def _attend(command: Command, lease: Lease, terms: Terms) -> int:
     reason = lost.result()
     is_in_time = not lease.is_lost
     is_stopped = await command.stop(terms.margin if is_in_time else terms.grace)
-    error = LeaseLost(lease.name, reason)
+    error = LeaseLost(name, reason)
     if is_stopped:
         raise failure_of(error, f"{error}; the command was stopped")
     raise failure_of(error, f"{error}; the command runs on, because this user may not stop it")
 
 
-async def _loss(lease: Lease, margin: float) -> LossReason:
+async def _loss(lease: Held, margin: float) -> LossReason:
     """Return when the lease is lost, or will be in ``margin`` seconds unless a late renewal succeeds."""
     while (left := lease.remaining() - margin) > 0:
         if reason := await lease.lost(timeout=left):
             return reason
-    return lease.loss() or ("max_hold" if lease.valid_until == lease.hold_until else "expired")
+    is_over = isinstance(lease, Lease) and lease.valid_until == lease.hold_until
+    return lease.loss() or ("max_hold" if is_over else "expired")

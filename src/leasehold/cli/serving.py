@@ -39,6 +39,7 @@ def _show_as_json(running: Running) -> None:
             "store_url": running.store,
             "data_dir": str(running.data_dir),
             "workers": running.workers,
+            "metrics": running.metrics,
             "demo": [
                 {"name": person.name, "role": person.role, "email": person.email, "password": person.password}
                 for person in running.team
@@ -56,6 +57,7 @@ def _welcome(running: Running) -> None:
         "store": running.store,
         "data": str(running.data_dir),
         "workers": " ".join(map(str, running.workers)),
+        **({"metrics": running.metrics} if running.metrics else {}),
         "look": f"leasehold ls{where}",
         "stop": "Ctrl-C; documents and locks are kept",
     }

@@ -1,0 +1,24 @@
+"""Locks for agents and orchestrators: files that are read and written by several programs, on one machine or many.
+
+``leasehold.files.blocking`` is the same for threads. A rate limit needs the extra ``leasehold[files]``.
+"""
+
+from leasehold.files.history import Entry
+from leasehold.files.info import FileInfo, HeldBy
+from leasehold.files.locking import FileLease, FileLeases, FileLocks, Session
+from leasehold.files.restoring import Restored
+from leasehold.files.sessions import FileContent
+from leasehold.files.settings import FileSettings
+
+__all__ = [
+    "Entry",
+    "FileContent",
+    "FileInfo",
+    "FileLease",
+    "FileLeases",
+    "FileLocks",
+    "FileSettings",
+    "HeldBy",
+    "Restored",
+    "Session",
+]

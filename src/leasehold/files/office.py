@@ -1,0 +1,121 @@
+"""What all sessions over one client share."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from leasehold.core.bounds import MIN_TTL, check_wait
+from leasehold.core.lease import LeaseState
+from leasehold.core.observing import Operation, observed
+from leasehold.errors import InvalidRequest, LeaseholdError
+from leasehold.files.identity import Files
+from leasehold.files.limiting import RateLimits
+from leasehold.files.outage import Outage
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from leasehold.core.engine import Engine
+    from leasehold.core.observing import Verb
+    from leasehold.files.identity import FileId
+    from leasehold.files.settings import FileSettings
+    from leasehold.files.store import FileStore
+    from leasehold.files.worlds import World
+    from leasehold.valkey.wire import Wire
+
+    Path = str | os.PathLike[str]
+
+L = TypeVar("L", bound=LeaseState)
+T = TypeVar("T")
+
+DEFAULT: Any = ...
+"""In the place of a wait that the settings decide on."""
+
+_PURPOSE_AT_MOST = 200
+_FILES_AT_ONCE = 100
+
+
+class Office(Generic[L]):
+    """The engine, the files, the rules, and who is told."""
+
+    def __init__(
+        self,
+        engine: Engine[L],
+        store: FileStore,
+        wire: Wire,
+        session_namespace: str,
+        world: World,
+        *,
+        root: Path,
+        project: str | None,
+        settings: FileSettings,
+    ) -> None:
+        self.engine = engine
+        self.store = store
+        self.wire = wire
+        self.session_namespace = session_namespace
+        self.world = world
+        self.files = Files(root, project=project)
+        self.settings = settings
+        self.limits = RateLimits(settings, world, engine.lookout, timeout=engine.patience)
+        self._outage = Outage(engine.lookout.where)
+
+    now = staticmethod(time.time)
+    """For showing to people."""
+
+    async def identify(self, path: Path) -> FileId:
+        """Which file is meant. In a thread: the file system may be slow."""
+        return await self.world.aside(lambda: self.files.identify(path))
+
+    async def identify_all(self, paths: Iterable[Path]) -> dict[str, FileId]:
+        """Which files are meant, by what they were called. Two spellings of one file are one."""
+        if isinstance(paths, str | bytes):
+            raise InvalidRequest("several files are given as a list of paths, not as one text")
+        several = list(paths)
+        if not 1 <= len(several) <= _FILES_AT_ONCE:
+            raise InvalidRequest(f"1 to {_FILES_AT_ONCE} files can be locked together, not {len(several)}")
+        found = await self.world.aside(lambda: [self.files.identify(path) for path in several])
+        return {str(path): file for path, file in zip(several, found, strict=True)}
+
+    def attempt(
+        self, verb: Verb, name: str, work: Callable[[], Coroutine[Any, Any, T]]
+    ) -> Coroutine[Any, Any, T]:
+        """Do what a session asked for: who watches is told, and the log if the store is away."""
+        operation = Operation("file", verb, name, is_attempt=True)
+        engine = self.engine
+        return self._outage.watch(observed(engine.lookout, engine.clock.now, operation, work))
+
+    def watch(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """Do something that is no attempt at a lock."""
+        return self._outage.watch(work)
+
+    def trim(self, ttl: float | None) -> tuple[float, bool]:
+        """The ttl to ask for, and whether it is less than what was wanted."""
+        wanted: Any = self.settings.ttl if ttl is None else ttl
+        is_number = isinstance(wanted, int | float) and not isinstance(wanted, bool)
+        if not (is_number and wanted >= MIN_TTL):
+            raise InvalidRequest(f"ttl must be a number of seconds from {MIN_TTL:g}, not {wanted!r}")
+        return min(wanted, self.settings.max_ttl), wanted > self.settings.max_ttl
+
+    def patience(self, wait: float | None) -> float | None:
+        """The wait that was asked for, or that of the settings."""
+        return self.settings.wait if wait is DEFAULT else check_wait(wait)
+
+
+def check_purpose(purpose: Any) -> str | None:
+    """``purpose`` itself if it can be shown to others."""
+    if purpose is None:
+        return None
+    if not isinstance(purpose, str) or not purpose.isprintable() or len(purpose) > _PURPOSE_AT_MOST:
+        raise InvalidRequest(f"a purpose is up to {_PURPOSE_AT_MOST} printable characters")
+    return purpose
+
+
+async def quietly(work: Coroutine[Any, Any, Any]) -> None:
+    """Tidy up, where what went wrong before is what counts."""
+    try:
+        await work
+    except LeaseholdError:
+        return

@@ -1,0 +1,29 @@
+"""The Lua scripts of files and sessions: one file per verb, see `leasehold.valkey.scripts`."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from leasehold.valkey import scripts
+
+if TYPE_CHECKING:
+    from leasehold.valkey.scripts import Script
+
+_LUA = resources.files("leasehold.files") / "lua"
+_LOCK = ("lock", "fence", "queue", "readers", "people")
+_SESSION = ("session", "history")
+"""The keys of a session: whose it is, and what it holds."""
+
+
+def _load(name: str, keys: tuple[str, ...], *arguments: str) -> Script:
+    return scripts.load(name, keys=keys, arguments=arguments, folder=_LUA)
+
+
+OPEN_SESSION = _load("open_session", _SESSION, "digest", "ttl_ms")
+NOTE = _load("note", _SESSION, "digest", "ttl_ms", "history_ms", "changes")
+RECALL = _load("recall", _SESSION, "digest", "ttl_ms", "history_ms")
+RESUME = _load("resume", _LOCK, "token", "old_tokens", "channel", "ticket", "ttl_ms")
+UPGRADE = _load("upgrade", (*_LOCK, "upgrade"), "record", "reader", "ttl_ms", "floor", "wait_ms", "live_ms")
+
+ALL = (OPEN_SESSION, NOTE, RECALL, RESUME, UPGRADE)

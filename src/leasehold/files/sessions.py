@@ -1,0 +1,366 @@
+"""What a session can do, once for both worlds."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from leasehold.core.answers import DONE
+from leasehold.core.lease import LeaseState
+from leasehold.core.together import acquire_in_turn, give_back
+from leasehold.errors import InvalidRequest, LeaseLost, LockBusy, NotFound, StoreError
+from leasehold.files import contents, writing
+from leasehold.files.book import WHATEVER, Book, Change, as_it_was
+from leasehold.files.claims import Identity, mode_of, names_of, settled
+from leasehold.files.contention import refusal, upgrade_refusal
+from leasehold.files.history import Entry
+from leasehold.files.office import check_purpose, quietly
+from leasehold.files.upgrading import Rival, upgrade_lease
+from leasehold.valkey.options import default_holder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from leasehold.files.credentials import Secret
+    from leasehold.files.history import Access
+    from leasehold.files.holding import FileHold
+    from leasehold.files.identity import FileId
+    from leasehold.files.office import Office, Path
+
+L = TypeVar("L", bound=LeaseState)
+H = TypeVar("H", bound="FileHold[Any]")
+_log = logging.getLogger("leasehold.files")
+_DOING = {"read": "reading", "write": "writing"}
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """A file as it was read under a lease: the bytes, their SHA-256, and the fence of the lease."""
+
+    data: bytes
+    sha256: str
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms files are asked for."""
+
+    ttl: float
+    trimmed: bool
+    wait: float | None
+    purpose: str | None
+    renew: bool
+
+
+class SessionCore(Generic[L, H]):
+    """One opening of a session: its leases, its page in the store, and what it has seen of files."""
+
+    def __init__(
+        self, office: Office[L], session_id: str, secret: Secret, make_hold: Callable[..., H]
+    ) -> None:
+        self.office = office
+        self.engine = office.engine
+        self.session_id = session_id
+        self.secret = secret
+        self.identity = Identity(session_id, secret, 0, default_holder())
+        self.book = Book(
+            office.engine,
+            office.wire,
+            office.session_namespace,
+            session_id,
+            secret,
+            office.settings,
+            lambda: [hold.entry for hold in list(self.held.values())],
+        )
+        self._make_hold = make_hold
+        self._seen: dict[str, str] = {}
+        self.held: dict[str, H] = {}
+
+    async def open(self) -> None:
+        """Make the session known to the store, or show that it is ours."""
+        epoch = await self.office.watch(self.book.open())
+        self.identity = replace(self.identity, epoch=epoch)
+
+    def terms(self, ttl: float | None, wait: float | None, purpose: Any, *, renew: bool) -> Terms:
+        """Checked, before anything is sent."""
+        allowed, trimmed = self.trim(ttl)
+        return Terms(allowed, trimmed, self.office.patience(wait), check_purpose(purpose), renew)
+
+    def trim(self, ttl: float | None) -> tuple[float, bool]:
+        """See `Office.trim`; it is said in the log as well."""
+        allowed, trimmed = self.office.trim(ttl)
+        if trimmed:
+            _log.warning(
+                "session %s: the ttl was trimmed to %g s, the most allowed", self.session_id, allowed
+            )
+        return allowed, trimmed
+
+    async def acquire_one(self, path: Path, access: Access, terms: Terms) -> H:
+        """The file, held; nothing of it is left behind otherwise."""
+        file = await self.office.identify(path)
+        (hold,) = await self._attempt(access, [file], terms)
+        return hold
+
+    async def acquire_all(self, paths: Iterable[Path], terms: Terms) -> tuple[list[H], dict[str, H]]:
+        """All of the files for writing, or none; also by what they were called."""
+        called = await self.office.identify_all(paths)
+        files = list({file.sha256: file for file in called.values()}.values())
+        holds = await self._attempt("write", files, terms)
+        by_name = {file.sha256: hold for file, hold in zip(files, holds, strict=True)}
+        return holds, {spelling: by_name[file.sha256] for spelling, file in called.items()}
+
+    async def _attempt(self, access: Access, files: Sequence[FileId], terms: Terms) -> list[H]:
+        return await self.office.attempt(
+            access, ", ".join(file.path for file in files), lambda: self._acquire(files, access, terms)
+        )
+
+    async def _acquire(self, files: Sequence[FileId], access: Access, terms: Terms) -> list[H]:
+        await self.office.limits.check(self.session_id, access)
+        engine = self.engine
+        started_at = engine.clock.now()
+        entries = self._entries(files, access, terms)
+        before: list[Entry] = []
+        leases: list[L] | None = None
+        try:
+            await self._write_down(entries)
+            if access == "write" and len(names_of(entries)) > 1:
+                leases = await engine.attempt_all(
+                    names_of(entries), terms.ttl, None, terms.renew, None, None, self.identity.own(entries)
+                )
+                if leases is None:
+                    # Under other tokens: of those that were asked with, one may still be on its way to be taken back.
+                    before, entries = entries, self._entries(files, access, terms)
+                    await self._write_down(entries, instead_of=before)
+            if leases is None:
+                leases = await acquire_in_turn(
+                    engine,
+                    names_of(entries),
+                    terms.ttl,
+                    terms.wait,
+                    started_at,
+                    mode_of(access),
+                    None,
+                    terms.renew,
+                    own=self.identity.own(entries),
+                )
+            return await self.take_over(entries, leases, access, trimmed=terms.trimmed)
+        except BaseException as error:
+            for lease in leases or ():
+                engine.renounce(lease)
+            forget = quietly(self.book.forget([entry.field for entry in (*before, *entries)]))
+            if isinstance(error, Exception):
+                await forget
+            else:  # cancelled: nobody waits for it
+                engine.concurrency.spawn(forget)
+            if isinstance(error, LockBusy):
+                path = next(entry.path for entry in entries if error.name in entry.names)
+                raise refusal(error, path, session=self.session_id, wait=terms.wait) from error
+            raise
+
+    async def take_over(
+        self, entries: Sequence[Entry], leases: Sequence[L], access: Access, *, trimmed: bool = False
+    ) -> list[H]:
+        """Write down that the session has these files, and only then say so.
+
+        `LeaseLost` if another process of the session is restoring them, which takes them from us.
+        """
+        by_name = {lease.name: lease for lease in leases}
+        held = [settled(entry, by_name, mode=access) for entry in entries]
+        changes = [
+            Change(entry.field, as_it_was(before), entry.encode())
+            for before, entry in zip(entries, held, strict=True)
+        ]
+        if not await self.book.note(changes):
+            raise LeaseLost(entries[0].path, "taken")
+        holds: list[H] = []
+        for entry in held:
+            mine = [by_name[name] for name in entry.names]
+            hold = self._make_hold(self.engine, mine, self, entry, trimmed=trimmed)
+            self.held[entry.field] = hold
+            holds.append(hold)
+        return holds
+
+    async def give_back(self, hold: H) -> None:
+        """End its leases, and then forget it: a crash in between leaves an entry without a lock, not the opposite."""
+        await self.office.attempt("release", hold.path, lambda: self._give_back(hold))
+
+    async def _give_back(self, hold: H) -> None:
+        lost: LeaseLost | None = None
+        try:
+            await give_back(self.engine, list(hold))
+        except LeaseLost as error:
+            lost = error
+        except StoreError as error:
+            _log.warning("session %s: releasing %r failed: %s", self.session_id, hold.path, error.code)
+            raise
+        self.held.pop(hold.entry.field, None)
+        # In a forked child it is still the parent's.
+        if not hold.is_forgotten and all(lease.is_ours for lease in hold):
+            await self.book.forget([hold.entry.field])
+            hold.is_forgotten = True
+            _log.info("session %s: %r is %s", self.session_id, hold.path, "lost" if lost else "released")
+        if lost is not None:
+            raise lost
+
+    async def upgrade(self, hold: H, wait: float | None) -> None:
+        """From reading to writing; see `leasehold.files.upgrading`."""
+        if hold.mode == "read":
+            patience = self.office.patience(wait)
+            await self.office.attempt("upgrade", hold.path, lambda: self._upgrade(hold, patience))
+
+    async def _upgrade(self, hold: H, wait: float | None) -> None:
+        await self.office.limits.check(self.session_id, "upgrade")
+        hold.check()
+        before = hold.entry
+        # Written down first, as a turn that may have got it.
+        begun = before.next_turn(epoch=self.identity.epoch)
+        if not await self.book.note([Change(begun.field, as_it_was(before), begun.encode())]):
+            raise LeaseLost(hold.path, "taken")
+        hold.entry = begun
+        writing_entry = replace(begun, mode="write")
+        own = self.identity.own([writing_entry])
+        # The lock of the links first: whoever has the other one has it, too, unless the link is newer than its lease.
+        for name in reversed(begun.names):
+            lease = next(each for each in hold if each.name == name)
+            try:
+                answer = await upgrade_lease(
+                    self.engine, self.office.store, lease, own[name], ttl=lease.ttl, wait=wait
+                )
+            except LockBusy as busy:
+                await self._stay_whole(hold)
+                raise refusal(busy, hold.path, session=self.session_id, wait=wait) from busy
+            if isinstance(answer, Rival):
+                await self._stay_whole(hold)
+                other = answer.way.holding
+                raise upgrade_refusal(
+                    hold.path, other and other.holder, other and other.since, answer.way.remaining
+                )
+            hold.exchange(lease, answer)
+        hold.entry = settled(writing_entry, {lease.name: lease for lease in hold}, mode="write")
+        if not await self.book.note([Change(begun.field, as_it_was(begun), hold.entry.encode())]):
+            raise LeaseLost(hold.path, "taken")
+
+    async def _stay_whole(self, hold: H) -> None:
+        """Of two locks one may be a writer's by now: half an upgrade is none, and there is no way back."""
+        if any(lease.mode == "exclusive" for lease in hold):
+            await quietly(self.give_back(hold))
+
+    async def release(self, path: Path) -> bool:
+        """Give back what the session holds of the file, here or in an earlier process; False if that is nothing."""
+        file = await self.office.identify(path)
+        for hold in reversed(list(self.held.values())):
+            if hold.entry.names[0] == file.sha256:
+                await self.give_back(hold)
+                return True
+        entries = await self.office.watch(self.book.entries())
+        mine = [entry for entry in entries if entry.names[0] == file.sha256]
+        freed = [await self.release_entry(entry) for entry in mine]
+        await self.book.forget([entry.field for entry in mine])
+        return any(freed)
+
+    async def release_entry(self, entry: Entry) -> bool:
+        """End whatever lease there is behind an entry, whoever got it."""
+        return await self.office.attempt("release", entry.path, lambda: self._release_entry(entry))
+
+    async def _release_entry(self, entry: Entry) -> bool:
+        engine, store = self.engine, self.office.store
+        found = False
+        for name in entry.names:
+            for token in self.identity.tokens(entry, name):
+                ask = partial(store.release, name, token, 0, None)
+                answer = await engine.insist(ask, engine.clock.now())
+                found = found or answer is DONE
+        return found
+
+    async def release_session_locks(self) -> list[str]:
+        """Give back everything that the session holds, wherever, and forget what it held and how often it asked."""
+        freed: list[str] = []
+        for hold in list(self.held.values()):
+            with suppress(LeaseLost):  # what is lost is not held either
+                await self.give_back(hold)
+                freed.append(hold.path)
+        entries = await self.office.watch(self.book.entries())
+        freed += [entry.path for entry in entries if await self.release_entry(entry)]
+        await self.book.forget([entry.field for entry in entries])
+        await self.office.limits.clear(self.session_id)
+        _log.info("session %s: %d files released", self.session_id, len(freed))
+        return freed
+
+    async def read_file(self, path: Path) -> FileContent:
+        """What is in a file that the session holds; remembered, so that a later write can be compared with it."""
+        file = await self.office.identify(path)
+        hold = self._hold_of(file, "read")
+        try:
+            found = await self.office.world.aside(lambda: contents.read(file))
+        except NotFound:
+            self._seen[file.sha256] = writing.ABSENT
+            raise
+        hold.check()
+        self._seen[file.sha256] = found.sha256
+        return FileContent(found.data, found.sha256, hold.fence)
+
+    async def write_file(self, path: Path, data: bytes) -> str:
+        """Replace a file that the session holds for writing; see `leasehold.files.writing`."""
+        if not isinstance(data, bytes | bytearray | memoryview):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
+            raise InvalidRequest(f"a file is written with bytes, not {type(data).__name__}")
+        file = await self.office.identify(path)
+        hold = self._hold_of(file, "write")
+        # Asked of the store: another process of this session may have restored the lease, which we would not know.
+        await self.office.watch(hold.renew_all(None))
+        work = partial(
+            writing.write_atomically, file, bytes(data), check=hold.check, seen=self._seen.get(file.sha256)
+        )
+
+        def write() -> str:
+            # Noted in the thread: whoever is cancelled meanwhile has written all the same.
+            self._seen[file.sha256] = digest = work()
+            return digest
+
+        return await self.office.world.aside(write)
+
+    def _hold_of(self, file: FileId, access: Access) -> H:
+        mine = [hold for hold in list(self.held.values()) if hold.entry.names[0] == file.sha256]
+        usable = [hold for hold in mine if access == "read" or hold.mode == "write"]
+        if not usable:
+            raise InvalidRequest(
+                f"session {self.session_id!r} does not hold {file.path!r} for {_DOING[access]}"
+            )
+        hold = usable[-1]
+        hold.check()
+        return hold
+
+    def _entries(self, files: Sequence[FileId], access: Access, terms: Terms) -> list[Entry]:
+        field, since = secrets.token_hex(8), self.office.now()
+        entries: list[Entry] = []
+        taken: set[str] = set()
+        for number, file in enumerate(files):
+            # Of two links to one file only the first has the lock that both need.
+            names = tuple(name for name in file.lock_names if name not in taken)
+            taken.update(names)
+            entries.append(
+                Entry(
+                    f"{field}-{number}",
+                    file.path,
+                    names,
+                    access,
+                    "asked",
+                    terms.ttl,
+                    since,
+                    self.identity.epoch,
+                    purpose=terms.purpose,
+                )
+            )
+        return entries
+
+    async def _write_down(self, entries: Sequence[Entry], *, instead_of: Sequence[Entry] = ()) -> None:
+        await self.book.note(
+            [
+                *[Change(entry.field, WHATEVER, entry.encode()) for entry in entries],
+                *[Change(entry.field, WHATEVER, "") for entry in instead_of],
+            ]
+        )

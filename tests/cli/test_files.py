@@ -1,0 +1,298 @@
+"""`leasehold files …`: locks of files from the command line."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import stat
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.cli.conftest import finish
+from tests.support.waiting import eventually
+
+from leasehold.files.blocking import FileLocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.conftest import Cli
+
+    from leasehold.blocking import Client
+
+SECRET = "c4nary" * 8
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Where the commands run; `notes.md` is there."""
+    (tmp_path / "notes.md").write_text("notes")
+    return tmp_path.resolve()
+
+
+@pytest.fixture
+def held(locks: Client, home: Path) -> Callable[[str], bool]:
+    """Whether a file is locked, asked of the library."""
+    files = FileLocks(locks, root="/")
+    return lambda name: files.inspect(home / name).is_held
+
+
+def lines(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_file_is_locked_listed_remembered_and_unlocked(cli: Cli, home: Path, held: Any) -> None:
+    locked = cli("files", "lock", "./notes.md", "--ttl", "200", "--purpose", "tidy up", "--session", "ada")
+    assert locked.code == 0, locked.err
+    first, second = locked.out.splitlines()
+    assert first.startswith(f"{home}/notes.md is locked for writing by session ada for ")
+    assert second == "give it back with: leasehold files unlock ./notes.md --session ada"
+    assert held("notes.md")
+    (row,) = cli("files", "ls").out.splitlines()
+    path, mode, holder, purpose, _, _, waiters, fence = row.split("\t")
+    assert (path, mode, purpose, waiters) == (f"{home}/notes.md", "write", "tidy up", "0")
+    assert holder.startswith("session 'ada' (")
+    assert fence in first
+    (past,) = cli("files", "history", "--session", "ada").out.splitlines()
+    assert past.split("\t")[:3] == [f"{home}/notes.md", "write", "held"]
+    unlock = shlex.split(second.partition(": leasehold ")[2])
+    assert cli(*unlock).out == "./notes.md is unlocked\n"
+    assert not held("notes.md")
+    again = cli(*unlock)
+    assert (again.code, again.out) == (0, "./notes.md was not locked by session ada; nothing to do\n")
+    empty = cli("files", "ls")
+    assert (empty.code, empty.out, empty.line) == (0, "", "leasehold: no file is locked")
+
+
+def test_the_same_as_json(cli: Cli, home: Path) -> None:
+    locked = cli("files", "lock", "notes.md", "--read", "--session", "ada", "--json").json
+    assert (locked["path"], locked["mode"], locked["session"]) == (f"{home}/notes.md", "read", "ada")
+    assert (locked["ttl"], locked["trimmed"]) == (30.0, False)
+    (listed,) = lines(cli("files", "ls", f"{home}/*.md", "--json").out)
+    assert (listed["path"], listed["mode"], listed["waiters"]) == (f"{home}/notes.md", "read", 0)
+    assert (listed["holds"][0]["session"], listed["holds"][0]["fence"]) == ("ada", locked["fence"])
+    assert cli("files", "ls", "*.txt", "--json").out == ""
+    (past,) = lines(cli("files", "history", "--session", "ada", "--json").out)
+    assert (past["path"], past["state"], past["fence"]) == (f"{home}/notes.md", "held", locked["fence"])
+    released = cli("files", "unlock", "notes.md", "other.md", "--session", "ada", "--json").json
+    assert released == {"session": "ada", "released": ["notes.md"]}
+
+
+def test_a_file_that_another_session_has_is_refused_with_who_and_what_for(cli: Cli, home: Path) -> None:
+    cli("files", "lock", "notes.md", "--ttl", "200", "--session", "ada", "--purpose", "tidy up")
+    refused = cli("files", "lock", "notes.md", "--session", "bob", "--wait", "0")
+    assert (refused.code, refused.out) == (3, "")
+    assert f"'{home}/notes.md' is held for writing by session 'ada'" in refused.line
+    assert "for 'tidy up'" in refused.line
+    error = cli("files", "lock", "notes.md", "--session", "bob", "--wait", "0.2", "--json").error
+    assert (error["code"], error["reason"], error["exit_code"]) == ("file_timeout", "lock_timeout", 3)
+    assert error["holder"]["session"] == "ada"
+    # Bob can neither unlock it nor see what ada has done.
+    assert "was not locked by session bob" in cli("files", "unlock", "notes.md", "--session", "bob").out
+    assert cli("files", "history", "--session", "bob").out == ""
+
+
+def test_readers_share_a_file_and_keep_writers_out(cli: Cli) -> None:
+    for session in ("ada", "bob"):
+        assert cli("files", "lock", "notes.md", "--read", "--ttl", "200", "--session", session).code == 0
+    assert cli("files", "lock", "notes.md", "--session", "eve", "--wait", "0").code == 3
+    assert " and 1 more\t" in cli("files", "ls").out
+
+
+def test_a_command_runs_while_the_file_is_locked(cli: Cli, home: Path, held: Any) -> None:
+    script = 'echo "$LEASEHOLD_NAME $LEASEHOLD_FENCE"; read line; exit 7'
+    running = cli.start("files", "lock", "notes.md", "--", "sh", "-c", script, stdin=-1)
+    eventually(lambda: held("notes.md"), 30)
+    done = finish(running, typing="go\n")
+    assert done.code == 7, done.err
+    name, fence = done.out.split()
+    assert (name, fence.isdigit()) == (f"{home}/notes.md", True)
+    assert not held("notes.md")
+
+
+def test_a_command_is_stopped_when_the_lock_is_taken_from_it(cli: Cli, held: Any) -> None:
+    running = cli.start("files", "lock", "notes.md", "--ttl", "2", "--", "sleep", "600")
+    eventually(lambda: held("notes.md"), 30)
+    assert cli("files", "unlock", "--all").code == 0
+    stopped = finish(running)
+    assert stopped.code == 4
+    assert "the command was stopped" in stopped.line
+
+
+def test_a_command_that_does_not_exist_locks_nothing(cli: Cli, held: Any) -> None:
+    assert cli("files", "lock", "notes.md", "--", "no-such-command").code == 127
+    assert not held("notes.md")
+    misplaced = cli("files", "lock", "notes.md", "ls", "-l")
+    assert misplaced.code == 2
+    assert "options of the command come after --" in misplaced.line
+
+
+def test_a_session_that_was_killed_is_restored(cli: Cli, locks: Client, home: Path, held: Any) -> None:
+    for name, ttl in (("notes.md", "60"), ("gone.md", "1"), ("free.md", "1")):
+        script = f"touch began-{name}; sleep 600"
+        running = cli.start("files", "lock", name, "--ttl", ttl, "--session", "ada", "--", "sh", "-c", script)
+        eventually((home / f"began-{name}").exists, 30)
+        running.kill()
+    fences = {
+        entry["path"]: entry["fence"]
+        for entry in lines(cli("files", "history", "--session", "ada", "--json").out)
+    }
+    eventually(lambda: not held("gone.md") and not held("free.md"), 30)
+    FileLocks(locks, root="/").session("bob").acquire_write(home / "gone.md", ttl=200)
+    told = cli("files", "restore", "--session", "ada", "--wait", "0.1", "--json")
+    assert told.code == 4
+    reports = {report["path"].rpartition("/")[2]: report for report in lines(told.out)}
+    assert {name: report["outcome"] for name, report in reports.items()} == {
+        "notes.md": "restored",
+        "gone.md": "lost",
+        "free.md": "reacquired",
+    }
+    assert reports["notes.md"]["fence"] == fences[f"{home}/notes.md"]
+    assert int(reports["free.md"]["fence"]) > int(fences[f"{home}/free.md"])
+    assert reports["gone.md"]["lost_to"]["session"] == "bob"
+    assert held("notes.md")
+    again = cli("files", "restore", "--session", "ada")
+    assert again.code == 0
+    assert (
+        f"{home}/notes.md: restored for write, with the same fence {reports['notes.md']['fence']}\n"
+        in again.out
+    )
+    assert "gone.md" not in again.out
+
+
+def test_unlocking_everything_clears_locks_and_history(cli: Cli, home: Path, held: Any) -> None:
+    for name in ("notes.md", "new/dir/file.md"):
+        assert cli("files", "lock", name, "--ttl", "200").code == 0
+    answer = cli("files", "unlock", "--all", "--json").json
+    assert sorted(answer["released"]) == [f"{home}/new/dir/file.md", f"{home}/notes.md"]
+    assert not held("notes.md")
+    past = cli("files", "history")
+    assert (past.out, past.code) == ("", 0)
+    assert "holds nothing and has asked for nothing" in past.line
+    assert cli("files", "unlock", "--all").out.endswith(" held nothing\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["notes.md", "--all"]], ids=["neither", "both"])
+def test_unlock_takes_files_or_all(cli: Cli, arguments: list[str]) -> None:
+    answer = cli("files", "unlock", *arguments)
+    assert (answer.code, answer.line) == (2, "leasehold: say which files, or --all")
+
+
+def test_a_longer_ttl_than_allowed_is_trimmed_and_said_so(cli: Cli) -> None:
+    answer = cli("files", "lock", "notes.md", "--ttl", "3600")
+    assert answer.code == 0
+    assert answer.line == "leasehold: the ttl was trimmed to 300 s, the longest that is allowed"
+    assert " for 5 min, fence " in answer.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["."], "'{home}/.' is a directory; only files can be locked"),
+        (["../x", "--root", "."], "'{home}/../x' is outside the root '{home}'"),
+        ([""], "a path must not be empty"),
+        (["notes.md", "--session", "a b"], "a session id is 1 to 128 of the letters"),
+        (["notes.md", "--session", "x" * 129], "a session id is 1 to 128 of the letters"),
+        (["notes.md", "--ttl", "0"], "ttl must be a number of seconds from 0.01, not 0.0"),
+        (["notes.md", "--wait", "-1"], "wait must be a number of seconds"),
+        (["notes.md", "--root", "nowhere"], "the root must be an existing directory"),
+    ],
+    ids=["directory", "outside", "empty", "bad id", "long id", "no ttl", "negative wait", "no root"],
+)
+def test_bad_input_is_refused_and_locks_nothing(
+    cli: Cli, home: Path, arguments: list[str], said: str
+) -> None:
+    answer = cli("files", "lock", *arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert said.format(home=home) in answer.line
+    assert cli("files", "ls").out == ""
+
+
+def test_a_project_has_one_lock_for_copies_at_different_places(cli: Cli, home: Path) -> None:
+    for name in ("here", "there"):
+        (home / name).mkdir()
+    locked = cli(
+        "files", "lock", "here/a.md", "--root", "here", "--project", "demo", "--session", "ada", "--json"
+    )
+    assert locked.json["path"] == "a.md"
+    refused = cli(
+        "files",
+        "lock",
+        "there/a.md",
+        "--root",
+        "there",
+        "--project",
+        "demo",
+        "--session",
+        "bob",
+        "--wait",
+        "0",
+    )
+    assert refused.code == 3
+    assert cli("files", "lock", "there/a.md", "--session", "bob", "--wait", "0").code == 0
+
+
+def test_a_secret_is_made_once_and_kept_from_others(cli: Cli, home: Path) -> None:
+    first = cli("files", "lock", "notes.md", "--session", "ada")
+    (kept,) = (home / "data" / "leasehold" / "sessions").iterdir()
+    secret = kept.read_text().strip()
+    assert kept.name == "ada.secret"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert len(secret) == 64
+    answers = [first, cli("files", "history", "--session", "ada", "--json"), cli("files", "ls", "--json")]
+    for answer in answers:
+        assert answer.code == 0
+        assert secret not in answer.out + answer.err
+    kept.chmod(0o644)
+    exposed = cli("files", "unlock", "notes.md", "--session", "ada", "--json")
+    assert (exposed.code, exposed.error["code"]) == (2, "secret_exposed")
+    assert secret not in exposed.err
+
+
+def test_the_secret_may_be_in_the_environment_or_in_a_file_and_must_be_the_right_one(
+    cli: Cli, home: Path
+) -> None:
+    env = {"LEASEHOLD_SESSION": "ada", "LEASEHOLD_SESSION_SECRET": SECRET}
+    assert cli("files", "lock", "notes.md", env=env).code == 0
+    assert not (home / "data" / "leasehold" / "sessions").exists()
+    (home / "ada.secret").write_text(SECRET + "\n")
+    (home / "ada.secret").chmod(0o600)
+    by_file = {"LEASEHOLD_SESSION": "ada", "LEASEHOLD_SESSION_SECRET_FILE": str(home / "ada.secret")}
+    assert cli("files", "history", env=by_file).out.startswith(f"{home}/notes.md\t")
+    wrong = cli("files", "unlock", "notes.md", env=env | {"LEASEHOLD_SESSION_SECRET": SECRET[::-1]})
+    assert (wrong.code, wrong.line) == (
+        2,
+        "leasehold: there is a session 'ada' already, and only its own secret opens it",
+    )
+    missing = cli("files", "unlock", "notes.md", "--session", "ada", "--json")
+    assert (missing.code, missing.error["code"]) == (2, "no_secret")
+    assert SECRET not in wrong.err + missing.err
+    assert cli("files", "unlock", "notes.md", "--secret-file", "ada.secret", "--session", "ada").out == (
+        "notes.md is unlocked\n"
+    )
+
+
+def test_without_a_store_it_says_so(cli_for: Callable[[str], Cli]) -> None:
+    for command in (["lock", "x.md"], ["ls"]):
+        answer = cli_for("redis://127.0.0.1:1")("files", *command, "--timeout", "0.3")
+        assert (answer.code, answer.out) == (5, "")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ([], ["leasehold files lock src/app.py -- make format", "which only its secret acts for"]),
+        (["lock"], ["leasehold files lock notes.md -- $EDITOR notes.md", "LEASEHOLD_SESSION_SECRET"]),
+        (["unlock"], ["leasehold files unlock --all"]),
+        (["ls"], ["leasehold files ls '*/src/*'", "[ab] as in a shell"]),
+        (["history"], ["leasehold files history --session agent-7"]),
+        (["restore"], ["leasehold files restore --session agent-7 --json", "Ends with 4 if a file was lost"]),
+    ],
+    ids=lambda value: value[0] if value and len(value[0]) < 10 else "",
+)
+def test_the_help_has_examples(cli_for: Callable[[None], Cli], command: list[str], said: list[str]) -> None:
+    answer = cli_for(None)("files", *command, "--help", env={"COLUMNS": "200"})
+    assert answer.code == 0
+    for words in said:
+        assert words in answer.out

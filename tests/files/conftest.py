@@ -1,0 +1,105 @@
+"""What the tests of files share: a root, and as many processes' views of its locks as a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+import redis.asyncio
+from tests.contract.sides import keys_that_stay
+from tests.files.worlds_of_files import SIDES, file_locks
+
+import leasehold
+from leasehold.files import FileSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.support.servers import Server
+
+PATIENT = FileSettings(ttl=60, wait=20)
+"""Nothing runs out during a test, however slow the machine."""
+
+
+class Shop:
+    """A store of locks, a root, and clients of one kind; each has a connection of its own."""
+
+    def __init__(self, server: Server, root: Path, side: str, how: str, opened: AsyncExitStack) -> None:
+        self.server = server
+        self.root = root
+        self.side = side
+        self.how = how
+        self._opened = opened
+
+    async def client(self, url: str | None = None, **options: Any) -> Any:
+        """One more client."""
+        url = url or self.server.url
+        if self.how == "connect" and self.side == "async":
+            return await self._opened.enter_async_context(leasehold.connect(url, **options))
+        if self.side == "async":
+            lent = redis.asyncio.Redis.from_url(url)
+            self._opened.push_async_callback(lent.aclose)
+            return await self._opened.enter_async_context(leasehold.from_client(lent, **options))
+        if self.how == "connect":
+            client = leasehold.blocking.connect(url, **options)
+        else:
+            existing = redis.Redis.from_url(url)
+            self._opened.callback(existing.close)
+            client = leasehold.from_client(existing, **options)
+        self._opened.push_async_callback(asyncio.to_thread, client.close)
+        return client
+
+    async def files(self, url: str | None = None, *, settings: FileSettings = PATIENT, **options: Any) -> Any:
+        """One more process's view."""
+        return file_locks(await self.client(url), self.root, settings=settings, **options)
+
+    async def session(self, session_id: str, **options: Any) -> Any:
+        """A session in a process of its own."""
+        secret, purpose = options.pop("secret", None), options.pop("purpose", None)
+        return await (await self.files(**options)).session(session_id, secret=secret, purpose=purpose)
+
+    def stored(self, pattern: str = "*") -> list[bytes]:
+        """The keys in the store."""
+        with self.server.admin() as admin:
+            return sorted(admin.scan_iter(pattern))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    place = tmp_path / "project"
+    place.mkdir()
+    return place
+
+
+async def _shop(server: Server, root: Path, side: str, how: str) -> AsyncIterator[Shop]:
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(32))
+    async with AsyncExitStack() as opened:
+        yield Shop(server, root, side, how, opened)
+    with server.admin() as admin:
+        assert keys_that_stay(admin) == {}  # S13
+
+
+@pytest.fixture(params=[(side, how) for side in SIDES for how in ("connect", "from_client")], ids="-".join)
+async def shop(any_server: Server, root: Path, request: pytest.FixtureRequest) -> AsyncIterator[Shop]:
+    """On every server, in both worlds, over our own connection and over somebody else's client."""
+    async for made in _shop(any_server, root, *request.param):
+        yield made
+
+
+@pytest.fixture
+async def async_shop(any_server: Server, root: Path) -> AsyncIterator[Shop]:
+    """On every server, for asyncio."""
+    async for made in _shop(any_server, root, "async", "connect"):
+        yield made
+
+
+@pytest.fixture
+async def own_shop(valkey: Server, root: Path) -> AsyncIterator[Shop]:
+    """On Valkey, for asyncio: for what does not depend on the server."""
+    async for made in _shop(valkey, root, "async", "connect"):
+        yield made

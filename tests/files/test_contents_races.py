@@ -1,0 +1,200 @@
+"""Writers that are killed, paused and cancelled in the middle of replacing a file."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.waiting import eventually
+
+from leasehold.errors import FileChanged
+from leasehold.files.contents import hash_of, read
+from leasehold.files.finishing import to_the_end
+from leasehold.files.identity import FileId, Files
+from leasehold.files.writing import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Count
+    from tests.support.processes import Child
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path.resolve()
+
+
+@pytest.fixture
+def file(root: Path) -> FileId:
+    (root / "notes.txt").write_bytes(b"old")
+    return Files(root).identify("notes.txt")
+
+
+def always() -> None:
+    """A lease that never ends."""
+
+
+def write_late(parent: Any, root: str) -> None:
+    """Replaces the file, and waits for the test's word after the last look at its lease and before renaming."""
+    from leasehold.errors import LeaseholdError
+    from leasehold.files.contents import hash_of
+    from leasehold.files.identity import Files
+    from leasehold.files.writing import write_atomically
+
+    has_asked = False
+
+    def check() -> None:
+        nonlocal has_asked
+        if not has_asked:
+            has_asked = True
+            parent.tell(checked=True)
+            parent.hear()
+
+    file = Files(root).identify("notes.txt")
+    try:
+        written = write_atomically(file, b"late", check=check, seen=hash_of(b"old"))
+    except LeaseholdError as error:
+        parent.tell(refused=error.code, message=str(error))
+    else:
+        parent.tell(written=written)
+
+
+def test_a_writer_that_wakes_up_after_the_next_one_has_written_changes_nothing(
+    file: FileId, root: Path, spawn: Callable[..., Child]
+) -> None:
+    late = spawn(write_late, str(root))
+    assert late.read() == {"checked": True}
+    write_atomically(file, b"next", check=always, seen=hash_of(b"old"))
+    late.tell()
+    told = late.read()
+    assert told["refused"] == "file_changed"
+    assert "belongs to a later writer by now" in told["message"]
+    assert read(file).data == b"next"
+    assert [entry.name for entry in root.iterdir()] == ["notes.txt"]
+
+
+def test_a_writer_that_wakes_up_before_the_next_one_writes_is_noticed_by_it(
+    file: FileId, root: Path, spawn: Callable[..., Child]
+) -> None:
+    late = spawn(write_late, str(root))
+    assert late.read() == {"checked": True}
+    seen = read(file).sha256
+    late.tell()
+    assert late.read() == {"written": hash_of(b"late")}
+    with pytest.raises(FileChanged):
+        write_atomically(file, b"next", check=always, seen=seen)
+    assert read(file).data == b"late"
+
+
+def test_what_a_killed_writer_leaves_is_removed_by_the_next_one(
+    file: FileId, root: Path, spawn: Callable[..., Child]
+) -> None:
+    writer = spawn(write_late, str(root))
+    assert writer.read() == {"checked": True}
+    writer.kill()
+    assert len(list(root.glob(".leasehold-*.tmp"))) == 1
+    assert read(file).data == b"old"
+    write_atomically(file, b"next", check=always, seen=hash_of(b"old"))
+    assert [entry.name for entry in root.iterdir()] == ["notes.txt"]
+
+
+def test_writers_of_files_whose_names_differ_in_case_only_do_not_disturb_each_other(
+    file: FileId, root: Path, spawn: Callable[..., Child]
+) -> None:
+    (root / "NOTES.txt").write_bytes(b"another file")
+    if len(list(root.iterdir())) != 2:
+        pytest.skip("this file system takes them for the same")
+    writer = spawn(write_late, str(root))
+    assert writer.read() == {"checked": True}
+    write_atomically(Files(root).identify("NOTES.txt"), b"new", check=always)
+    writer.tell()
+    assert writer.read() == {"written": hash_of(b"late")}
+    assert (root / "NOTES.txt").read_bytes() == b"new"
+
+
+def write_for_ever(parent: Any, root: str) -> None:
+    import itertools
+
+    from leasehold.files.identity import Files
+    from leasehold.files.writing import write_atomically
+
+    file = Files(root).identify("notes.txt")
+    parent.tell(ready=True)
+    for number in itertools.count():
+        write_atomically(file, b"%d " % number * 50_000, check=lambda: None)
+
+
+def is_whole(data: bytes) -> bool:
+    numbers = data.split()
+    return data == b"old" or (len(numbers) == 50_000 and len(set(numbers)) == 1)
+
+
+def test_a_file_is_whole_whenever_it_is_read_and_however_its_writer_dies(
+    file: FileId, root: Path, spawn: Callable[..., Child], count: Count
+) -> None:
+    reads = 0
+    seen: set[str] = set()
+    for _ in range(count(full=20, quick=3)):
+        writer = spawn(write_for_ever, str(root))
+        assert writer.read() == {"ready": True}
+        first = read(file).sha256
+        eventually(lambda first=first: read(file).sha256 != first, 30)
+        for _ in range(50):
+            found = read(file)
+            assert is_whole(found.data)
+            seen.add(found.sha256)
+            reads += 1
+        writer.kill()
+        assert is_whole(read(file).data)
+    assert len(seen) > 3, f"{reads} reads saw too little"
+    write_atomically(file, b"old", check=always)
+    assert [entry.name for entry in root.iterdir()] == ["notes.txt"]
+
+
+async def test_a_caller_that_is_cancelled_goes_on_only_when_the_work_has_ended() -> None:
+    began, go_on = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def work() -> str:
+        began.set()
+        assert go_on.wait(30)
+        done.append("written")
+        return "answer"
+
+    task = asyncio.create_task(to_the_end(work))
+    assert await asyncio.to_thread(began.wait, 30)
+    for _ in range(3):  # more than once, as impatient callers do
+        task.cancel()
+        await asyncio.sleep(0.01)
+        assert not task.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert done == ["written"]
+
+
+async def test_work_that_fails_after_the_cancellation_is_a_cancellation() -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        assert go_on.wait(30)
+        raise OSError("late")
+
+    task = asyncio.create_task(to_the_end(work))
+    assert await asyncio.to_thread(began.wait, 30)
+    task.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_what_the_work_returns_or_raises_comes_out() -> None:
+    assert await to_the_end(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        await to_the_end(lambda: 1 // 0)

@@ -1,0 +1,102 @@
+"""A writer that is stopped past the end of its lease right before it replaces the file, with real sessions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.waiting import eventually
+
+from leasehold import blocking
+from leasehold.errors import FileChanged
+from leasehold.files.blocking import FileLocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.support.processes import Child
+    from tests.support.servers import Server
+
+    from leasehold.files.blocking import Session
+
+
+def write_and_stop(parent: Any, url: str, root: str) -> None:
+    """Writes `notes` in a session of its own, and stops itself between the last look at its lease and the renaming."""
+    import os
+    import signal
+
+    from leasehold import blocking
+    from leasehold.errors import LeaseholdError
+    from leasehold.files.blocking import FileLocks
+
+    rename = os.rename
+
+    def rename_later(*args: Any, **options: Any) -> None:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        rename(*args, **options)
+
+    with blocking.connect(url) as locks:
+        session = FileLocks(locks, root=root).session("paused")
+        lease = session.acquire_write("notes", ttl=1.0)
+        session.read_file("notes")
+        os.rename = rename_later
+        parent.tell(fence=lease.fence)
+        try:
+            session.write_file("notes", b"by the paused one")
+        except LeaseholdError as error:
+            parent.tell(code=error.code, notes=getattr(error, "__notes__", []))
+        else:
+            parent.tell(code="written", notes=[])
+
+
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "notes").write_bytes(b"before")
+    return tmp_path.resolve()
+
+
+@pytest.fixture
+def session(valkey: Server, root: Path) -> Iterator[Session]:
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("needs /proc")
+    with blocking.connect(valkey.url) as locks:
+        yield FileLocks(locks, root=root).session("next")
+
+
+def test_who_wakes_up_after_the_next_writer_has_written_is_refused(
+    valkey: Server, root: Path, session: Session, spawn: Callable[..., Child]
+) -> None:
+    paused = spawn(write_and_stop, valkey.url, str(root))
+    fence = paused.read(60)["fence"]
+    eventually(lambda: is_stopped(paused.pid), 30)
+    lease = session.acquire_write("notes", wait=60)  # when the other one's lease has ended
+    assert lease.fence > fence
+    assert session.read_file("notes").data == b"before"
+    session.write_file("notes", b"by the next one")
+    paused.resume()
+    assert paused.read(60) == {"code": "file_changed", "notes": []}
+    assert session.read_file("notes").data == b"by the next one"
+    assert os.listdir(root) == ["notes"]  # noqa: PTH208 - names only
+
+
+def test_who_wakes_up_while_the_next_writer_works_is_told_and_noticed(
+    valkey: Server, root: Path, session: Session, spawn: Callable[..., Child]
+) -> None:
+    paused = spawn(write_and_stop, valkey.url, str(root))
+    paused.read(60)
+    eventually(lambda: is_stopped(paused.pid), 30)
+    session.acquire_write("notes", wait=60)
+    assert session.read_file("notes").data == b"before"
+    paused.resume()
+    told = paused.read(60)
+    # It could not be kept from it, but it is not told that all went well.
+    assert told == {"code": "lease_lost", "notes": [f"'{root}/notes' had been replaced by then."]}
+    with pytest.raises(FileChanged):
+        session.write_file("notes", b"by the next one")
+    assert session.read_file("notes").data == b"by the paused one"
