@@ -92,7 +92,7 @@ async def test_a_move_is_told_as_a_new_hold(own_desk, ana, ana_elsewhere):
 
 
 async def test_a_force_take_that_was_given_up_is_told_as_locked_with_a_newer_version(own_desk, ana, olga):
-    locks, ear = await listening(own_desk)
+    locks, ear = await listening(own_desk, times=Times(save_within=30))
     granted = await locks.acquire("doc", ana)
     taking = asyncio.create_task(locks.force_take("doc", olga))
     await ear.kinds(2)

@@ -145,13 +145,15 @@ def run(plan: Plan, url: str, directory: Path, say: Callable[[str], None] = lamb
         (root / name).write_bytes(compose(name, 0))
     before = {name: hash_of((root / name).read_bytes()) for name in names}
     chance = random.Random(plan.seed)
+    # Other runs on the same server have sessions of their own.
+    team = f"worker-{secrets.token_hex(3)}"
     crew = Crew(
         [
             Orders(
                 url,
                 str(root),
                 str(journals),
-                f"worker-{number}",
+                f"{team}-{number}",
                 secrets.token_hex(32),
                 0,
                 f"{plan.seed}-{number}",

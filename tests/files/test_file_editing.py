@@ -124,7 +124,7 @@ async def test_nothing_is_written_under_a_lease_that_somebody_else_has_by_now(sh
 async def test_nothing_is_read_under_a_lease_that_has_ended(shop: Shop) -> None:
     (shop.root / "a.txt").write_bytes(b"old")
     session = await shop.session("one")
-    lease = await session.acquire_read("a.txt", ttl=0.05)
+    lease = await session.acquire_read("a.txt", ttl=0.5)
     await eventually_async(lambda: lease.is_lost, 30)
     with pytest.raises(leasehold.LeaseLost):
         await session.read_file("a.txt")

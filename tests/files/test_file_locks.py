@@ -186,7 +186,7 @@ async def test_files_held_together_count_as_lost_when_one_is(own_shop: Shop) -> 
 
 
 async def test_losing_a_file_stops_the_body(own_shop: Shop) -> None:
-    session = await own_shop.session("one", settings=FileSettings(ttl=0.5, wait=20))
+    session = await own_shop.session("one", settings=FileSettings(ttl=2, wait=20))
 
     async def work() -> None:
         async with session.write("a.txt") as lease:
@@ -224,8 +224,8 @@ async def test_a_ttl_within_the_cap_is_not_touched(shop: Shop) -> None:
 
 async def test_a_lease_that_is_not_renewed_ends_and_one_inside_a_body_does_not(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
-    lease = await one.acquire_write("a.txt", ttl=0.3)
-    async with one.write("b.txt", ttl=0.3):
+    lease = await one.acquire_write("a.txt", ttl=1.5)
+    async with one.write("b.txt", ttl=1.5):
         assert (await other.acquire_write("a.txt", wait=30)).mode == "write"
         assert lease.is_lost
         assert (await refused(other.acquire_write("b.txt", wait=0))).holder["session"] == "one"

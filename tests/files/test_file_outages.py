@@ -27,7 +27,7 @@ WITHIN = 30.0
 
 def connect(side: str, url: str) -> Any:
     module: Any = leasehold if side == "async" else leasehold.blocking
-    return module.connect(url, timeout=0.5)
+    return module.connect(url, timeout=1)
 
 
 async def close(client: Any) -> None:
@@ -92,7 +92,7 @@ async def test_a_release_that_fails_is_surfaced_and_can_be_done_again(
     own_server: Callable[..., Server], root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = own_server("valkey9", appendonly=True)
-    async with leasehold.connect(server.url, timeout=0.5) as client:
+    async with leasehold.connect(server.url, timeout=1) as client:
         session = await FileLocks(client, root=root).session("one")
         lease = await session.acquire_write("a.txt", ttl=300)
         server.kill()
@@ -112,7 +112,7 @@ async def test_a_lost_store_that_comes_back_empty_is_a_lost_lease_and_a_session_
     own_server: Callable[..., Server], root: Path
 ) -> None:
     server = own_server("valkey9")
-    async with leasehold.connect(server.url, timeout=0.5) as client:
+    async with leasehold.connect(server.url, timeout=1) as client:
         session = await FileLocks(client, root=root).session("one")
         lease = await session.acquire_write("a.txt", ttl=300)
         server.restart(keep_data=False)

@@ -38,8 +38,8 @@ async def agent(parent: Any, url: str, root: str, secret: str) -> None:
         session = await FileLocks(locks, root=root).session("agent", secret=secret)
         alive = await session.acquire_write("alive.txt", ttl=300)
         reading = await session.acquire_read("reading.txt", ttl=300)
-        short = await session.acquire_write("short.txt", ttl=0.05)
-        taken = await session.acquire_write("taken.txt", ttl=0.05)
+        short = await session.acquire_write("short.txt", ttl=0.5)
+        taken = await session.acquire_write("taken.txt", ttl=0.5)
         waiting = asyncio.ensure_future(session.acquire_write("busy.txt", wait=600))
         fences = {lease.path: lease.fence for lease in (alive, reading, short, taken)}
         await asyncio.sleep(0)
@@ -189,7 +189,7 @@ async def test_a_file_that_somebody_has_does_not_keep_the_others_waiting(shop: S
     first, rival = await shop.session("one"), await shop.session("rival")
     names = ["a.txt", "b.txt", "c.txt"]
     for name in names:
-        await first.acquire_write(name, ttl=0.05)
+        await first.acquire_write(name, ttl=0.5)
         await rival.acquire_write(name, wait=WITHIN)
     await first.acquire_write("free.txt")
     again = await shop.session("one", secret=first.secret)

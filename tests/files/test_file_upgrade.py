@@ -179,7 +179,7 @@ async def test_half_an_upgrade_is_given_up(shop: Shop) -> None:
 
 
 async def test_losing_the_upgraded_lease_stops_the_body(own_shop: Shop) -> None:
-    session = await own_shop.session("one", settings=FileSettings(ttl=0.5))
+    session = await own_shop.session("one", settings=FileSettings(ttl=2))
 
     async def work() -> None:
         async with session.read("a.txt") as lease:
@@ -193,7 +193,7 @@ async def test_losing_the_upgraded_lease_stops_the_body(own_shop: Shop) -> None:
 
 
 async def test_an_upgraded_lease_inside_a_body_is_renewed(own_shop: Shop) -> None:
-    session = await own_shop.session("one", settings=FileSettings(ttl=0.5))
+    session = await own_shop.session("one", settings=FileSettings(ttl=2))
     async with session.read("a.txt") as lease:
         await lease.upgrade()
         valid_until = min(each.valid_until for each in lease)
@@ -208,12 +208,12 @@ async def test_an_upgraded_lease_inside_a_body_is_renewed(own_shop: Shop) -> Non
 async def test_the_read_lease_is_renewed_while_the_upgrade_waits(own_shop: Shop) -> None:
     one, other = await own_shop.session("one"), await own_shop.session("other")
     theirs = await other.acquire_read("a.txt")
-    async with one.read("a.txt", ttl=0.6) as mine:
+    async with one.read("a.txt", ttl=3) as mine:
         upgrading = asyncio.ensure_future(mine.upgrade())
         valid_until = min(each.valid_until for each in mine)
 
         def is_renewed() -> bool:
-            return min(each.valid_until for each in mine) > valid_until + 0.6
+            return min(each.valid_until for each in mine) > valid_until + 1.5
 
         await eventually_async(is_renewed, WITHIN)
         await theirs.release()

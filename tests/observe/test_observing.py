@@ -99,7 +99,7 @@ async def test_a_lease_that_is_taken_is_told_as_lost_when_its_holder_hears_of_it
 async def test_a_lease_that_expires_unwatched_is_told_as_lost_once_when_it_is_noticed(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
-        lease = await locks.acquire("a", ttl=0.1)
+        lease = await locks.acquire("a", ttl=0.5)
         await lease.lost(20)
         with pytest.raises(leasehold.LeaseLost):
             await lease.release()
@@ -123,7 +123,7 @@ async def test_a_loss_that_shows_only_at_the_release_is_told_as_found(valkey: Se
 async def test_renewals_in_the_background_are_told(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
-        async with locks.lock("a", ttl=0.6):
+        async with locks.lock("a", ttl=3):
             await eventually_async(lambda: told.renewals()[:2] == ["success", "success"], 20)
 
 
@@ -143,7 +143,7 @@ async def test_renewals_that_get_no_answer_are_told_and_so_is_the_loss(
 def test_renewals_by_the_thread_in_the_background_are_told(valkey: Server) -> None:
     with leasehold.blocking.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
-        with locks.lock("a", ttl=0.6):
+        with locks.lock("a", ttl=3):
             eventually(lambda: "success" in told.renewals(), 20)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import text
 
 from leasehold.server.database import close_engine, open_engine
+from leasehold.server.sqlite_connections import SqliteConnections
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +44,18 @@ async def test_nothing_is_at_work_after_closing(tmp_path: Path, after: float) ->
         await task
     del task
     await close_engine(engine)
+    assert working() - before == set()
+
+
+async def test_a_connection_that_is_in_no_pool_is_closed_too(tmp_path: Path) -> None:
+    """As one whose making is cancelled when the driver has done its part."""
+    before = working()
+    connections = SqliteConnections(patience=5)
+    options: dict[str, Any] = {}
+    connections.instead(None, None, None, options)
+    await options["async_creator_fn"](str(tmp_path / "documents.sqlite"))
+    assert working() - before
+    await connections.end()
     assert working() - before == set()
 
 

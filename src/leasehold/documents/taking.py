@@ -38,7 +38,7 @@ class ForceTake:
         self._ask = ask
         self._floor = 0
         self._expect_fence: int | None = None
-        self._saved: bool | None = None
+        self._handed: tuple[int, bool] | None = None
         # Others may take and give up, one after another; nobody waits for all of them.
         self._give_up_at = clock.now() + 3 * (times.save_within + 1)
 
@@ -64,8 +64,9 @@ class ForceTake:
 
     async def _accept(self, verdict: Verdict, state: LockState) -> Granted | None:
         """The grant, registered and claimed; None if it came to nothing and must be looked at again."""
+        fence = state.version.fence
         if verdict != "granted":
-            self._saved = verdict == "saved"
+            self._handed = fence, verdict == "saved"
         try:
             content_version = await self._registrar.register(state, self._taker)
         except StaleFence as stale:
@@ -73,7 +74,13 @@ class ForceTake:
             return None
         if verdict != "granted":
             verdict, state = await self._ledger.claim(self._document_id, ask=self._ask)
-        return Granted(state, content_version, self._saved) if verdict == "granted" else None
+        if verdict != "granted":
+            return None
+        if self._handed is None:
+            return Granted(state, content_version)
+        # Of the hold that was handed over. Where that came to nothing, somebody may have held it and not saved since.
+        handed_fence, was_saved = self._handed
+        return Granted(state, content_version, saved=was_saved and handed_fence == fence)
 
 
 def _pause(state: LockState) -> float:

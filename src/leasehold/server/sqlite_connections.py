@@ -6,7 +6,6 @@ import asyncio
 import sqlite3
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 import aiosqlite
 
@@ -15,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class SqliteConnections:
-    """Opens the connections of one engine as we want them, and knows their threads, so that closing can wait for those.
+    """Opens the connections of one engine as we want them, and knows all of them, so that closing leaves none behind.
 
     A statement that was cancelled runs on in its thread, which tells the event loop when it is done. Without waiting,
-    that loop may be closed by then.
+    that loop may be closed by then. And a connection whose making was cancelled at the last moment is in no pool.
     """
 
     def __init__(self, *, patience: float) -> None:
         self._patience = patience
-        self._threads: WeakSet[Thread] = WeakSet()
+        self._made: dict[Thread, aiosqlite.Connection] = {}
 
     def instead(self, _dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> None:
         """Listen to the engine's "do_connect": what it opens is opened here.
@@ -33,20 +32,24 @@ class SqliteConnections:
         options["async_creator_fn"] = self._open
 
     async def end(self, within: float = 5) -> None:
-        """Return when no thread is at work, or after ``within`` seconds."""
+        """Return when all are closed and no thread is at work, or after ``within`` seconds."""
+        for connection in self._alive().values():
+            connection.stop()  # pyright: ignore[reportUnknownMemberType] - its future has no type
         await asyncio.to_thread(self._join, monotonic() + within)
 
     def _join(self, give_up_at: float) -> None:
-        for thread in list(self._threads):
-            if thread.is_alive():  # one that was never started cannot be joined
-                thread.join(max(0, give_up_at - monotonic()))
+        for thread in self._alive():
+            thread.join(max(0, give_up_at - monotonic()))
+
+    def _alive(self) -> dict[Thread, aiosqlite.Connection]:
+        return {thread: made for thread, made in self._made.items() if thread.is_alive()}
 
     def _open(self, *arguments: Any, **options: Any) -> aiosqlite.Connection:
         made = aiosqlite.Connection(lambda: self._connect(*arguments, **options), iter_chunk_size=64)
         # Private, but SQLAlchemy itself does the same, and there is no other way.
         thread: Thread = made._thread  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - see above
         thread.daemon = True
-        self._threads.add(thread)
+        self._made = {**self._alive(), thread: made}
         return made
 
     def _connect(self, *arguments: Any, **options: Any) -> sqlite3.Connection:
