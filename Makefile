@@ -13,7 +13,13 @@ BY_FILE  ?= -n 2 --dist loadfile
 SEEDS ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: help serve schemas test test-all check fix simulate bench types lock clean
+# The web page, built into the Python package. Tests of the page and what is made are none of its sources.
+PAGE        := src/leasehold/server/page/index.html
+WEB_STAMP   := web/node_modules/.installed
+WEB_SOURCES := $(shell find web/app web/packages -type f -not -path '*/node_modules/*' -not -path '*/tests/*' -not -path '*/dist/*' 2>/dev/null)
+HAS_NODE    := command -v npm >/dev/null 2>&1 && node -e "const [a, b] = process.versions.node.split('.'); process.exit(a * 100 + +b >= 2019 ? 0 : 1)"
+
+.PHONY: help web web-check web-test serve schemas test test-all check fix simulate bench types lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -25,21 +31,46 @@ $(STAMP): requirements.lock pyproject.toml Makefile
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps -e .
 	@touch $(STAMP)
 
-serve: $(STAMP) ## Run the document service with a demo team, and say how to sign in.
+$(WEB_STAMP): web/package-lock.json web/.npmrc
+	cd web && npm ci --no-fund --no-audit --loglevel=error
+	@touch $(WEB_STAMP)
+
+$(PAGE): $(WEB_STAMP) $(WEB_SOURCES)
+	cd web && npm run --silent build
+
+web: $(PAGE) ## Build the web page into the package, where its sources are newer.
+
+web-check: $(STAMP) $(WEB_STAMP) ## Lint, types and layers of the web page; its generated types are those of the server.
+	cd web && npm run --silent check
+
+web-test: $(PAGE) ## Test the web page's own logic; the build is within its budget.
+	cd web && npm run --silent test
+
+.PHONY: e2e chromium
+e2e: $(STAMP) $(PAGE) chromium ## Use the web page as people do, in a real browser against the real server.
+	cd web && npm run --silent test --workspace e2e
+
+chromium: ## Install Chromium, which the tests of the web page drive, where it is missing (Debian, as root).
+	@command -v chromium >/dev/null 2>&1 || test -n "$$CHROMIUM" \
+	  || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; }
+
+serve: $(STAMP) ## Run the document service and its web page with a demo team, and say how to sign in.
+	@if $(HAS_NODE); then $(MAKE) --no-print-directory web; \
+	  else echo "Node 20.19 or newer, with npm, is missing: the web page is not built, and only the API is served."; fi
 	$(BIN)/leasehold serve --demo
 
 schemas: $(STAMP) ## Write the schemas of the document protocol, from the server's own types.
 	$(BIN)/python -m leasehold.documents.schemas > docs/protocol.schema.json
 
-test: $(STAMP) brokers postgres check ## Set up, check and test everything, with reduced counts.
+test: $(STAMP) brokers postgres check web-test e2e ## Set up, check and test everything, with reduced counts.
 	$(BIN)/python -m pytest $(PARALLEL) --ignore tests/operations
 	$(BIN)/python -m pytest $(BY_FILE) tests/operations
 
-test-all: $(STAMP) brokers postgres check ## The same with the full counts (long).
+test-all: $(STAMP) brokers postgres check web-test e2e ## The same with the full counts (long).
 	$(BIN)/python -m pytest $(PARALLEL) --ignore tests/operations --full
 	$(BIN)/python -m pytest $(BY_FILE) tests/operations --full
 
-check: $(STAMP) types ## Lint, format, types and layers.
+check: $(STAMP) types web-check ## Lint, format, types and layers.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
@@ -50,6 +81,7 @@ types: $(STAMP) ## Type-check the library, strictly.
 fix: $(STAMP) ## Format and mend what can be mended.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	@if $(HAS_NODE); then $(MAKE) --no-print-directory $(WEB_STAMP) && cd web && npm run --silent fix; fi
 
 simulate: $(STAMP) ## Look for a seed that breaks a promise: many clients and faults, in virtual time (SEEDS=2000).
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
@@ -77,4 +109,4 @@ lock: $(STAMP) ## Pin the newest versions: names, versions and hashes, no addres
 	  --no-emit-index-url --no-annotate --no-header --upgrade --output-file requirements.lock pyproject.toml
 
 clean: ## Remove what the targets made.
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis dist web/node_modules $(dir $(PAGE))

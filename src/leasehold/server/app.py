@@ -16,6 +16,7 @@ from leasehold.observe.exposition import Exposition
 from leasehold.server.accounts import accounts_router
 from leasehold.server.applications import applications_router
 from leasehold.server.budgets import limited_address, limited_user
+from leasehold.server.demo_team import TEAM
 from leasehold.server.documents import documents_router
 from leasehold.server.drafts import drafts_router
 from leasehold.server.editing_now import editing_now_router
@@ -23,11 +24,13 @@ from leasehold.server.health import health_router
 from leasehold.server.members import members_router
 from leasehold.server.metrics import ServerMetrics, metrics_router
 from leasehold.server.opening import Foundation
+from leasehold.server.page_files import PageFiles
 from leasehold.server.problems import install_problems
 from leasehold.server.projects import projects_router
 from leasehold.server.requests import Envelope
 from leasehold.server.telemetry import Telemetry
 from leasehold.server.versions import versions_router
+from leasehold.server.web_page import WebPage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -95,6 +98,9 @@ def create_app(settings: Settings) -> FastAPI:
     if metrics and settings.metrics_token:
         token = settings.metrics_token.get_secret_value()
         app.include_router(metrics_router(Exposition(metrics.registry, token=token)))
+    app.router.default = WebPage(
+        PageFiles(settings.page_dir), team=TEAM if settings.demo else (), otherwise=app.router.not_found
+    )
     _surround(app, settings)
     app.add_middleware(Telemetry, metrics=metrics)
     return app

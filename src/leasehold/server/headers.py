@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 _PAGE_POLICY = (
-    "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; object-src 'none'; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
 )
 # FastAPI's page for the OpenAPI document: a script of its own in the page, and Swagger UI from its usual place.
 _DOCS_POLICY = (

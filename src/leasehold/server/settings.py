@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from leasehold.documents.times import Times
 from leasehold.errors import InvalidRequest
+from leasehold.server.page_files import DIRECTORY
 from leasehold.valkey.embedded import default_data_dir
 from leasehold.valkey.endpoint import parse as parse_store_url
 from leasehold.valkey.whereabouts import redis_url
@@ -44,6 +45,7 @@ class Settings(BaseSettings):
         default_factory=default_data_dir,
         description="the embedded store, the SQLite database and the secret, where they are not set otherwise",
     )
+    page_dir: Path = Field(DIRECTORY, description="the built web page; default: the one that came with us")
     database_url: str = Field(
         "", repr=False, description="`sqlite:///…` or `postgresql://…`; default: SQLite in the data directory"
     )
@@ -131,7 +133,7 @@ class Settings(BaseSettings):
         description="a port of its own for `/metrics`; 0 for any free port, default: none",
     )
 
-    @field_validator("data_dir")
+    @field_validator("data_dir", "page_dir")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         return value.expanduser().absolute()

@@ -1,0 +1,23 @@
+import type { SessionNews, SessionPorts } from './session';
+
+const NAME = 'leasehold-session';
+
+/** The ports of a session in a browser. */
+export function browserPorts(hear: (news: SessionNews) => void): SessionPorts {
+  const channel = 'BroadcastChannel' in globalThis ? new BroadcastChannel(NAME) : null;
+  channel?.addEventListener('message', (event: MessageEvent<SessionNews>) => hear(event.data));
+  return {
+    csrfToken: () => cookie('leasehold_csrf'),
+    // Where a browser has no locks the server's patience with used tokens is enough.
+    alone: (work) => (navigator.locks ? navigator.locks.request(NAME, work) : work()),
+    tell: (news) => channel?.postMessage(news),
+    startOver: () => window.location.reload(),
+    now: () => Date.now(),
+    pause: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+  };
+}
+
+function cookie(name: string): string | null {
+  const found = document.cookie.split('; ').find((each) => each.startsWith(`${name}=`));
+  return found === undefined ? null : decodeURIComponent(found.slice(name.length + 1));
+}

@@ -1,0 +1,18 @@
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import '@leasehold/react/styles.css';
+import '../ui/tokens.css';
+import '../ui/base.css';
+import '../ui/parts.css';
+import '../ui/prose.css';
+import { App } from './App';
+import { Services } from './services';
+
+const root = document.getElementById('root');
+if (root) {
+  createRoot(root).render(
+    <StrictMode>
+      <App services={new Services()} />
+    </StrictMode>,
+  );
+}

@@ -1,0 +1,23 @@
+import { useWatchedLock } from '@leasehold/react';
+import { useLines } from '../../live/context';
+import { Avatar } from '../../ui/Avatar';
+import { useSpeech } from '../../ui/language';
+
+/** Who edits a document, as it happens; nothing if nobody does. */
+export function EditingMark({ documentId }: { readonly documentId: string }) {
+  const { t } = useSpeech();
+  const { live } = useLines();
+  const holder = useWatchedLock(documentId, live)?.lock_holder;
+  if (!holder) return null;
+  const text = holder.tab_is_mine
+    ? t.editedByYou
+    : holder.same_user
+      ? t.editedInOtherTab
+      : t.editedBy(holder.user_name);
+  return (
+    <p className="editing-mark">
+      <Avatar name={holder.user_name} />
+      <span>{text}</span>
+    </p>
+  );
+}

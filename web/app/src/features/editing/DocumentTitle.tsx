@@ -1,0 +1,72 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, useId, useState } from 'react';
+import { useClient } from '../../api/context';
+import { codeOf } from '../../api/problem';
+import type { Document } from '../../api/schema.generated';
+import { ProblemAlert } from '../../ui/Alert';
+import { useSpeech } from '../../ui/language';
+
+/** The title, which editors may change whoever has the lock: it is no part of the text. */
+export function DocumentTitle({ document }: { readonly document: Document }) {
+  const { t } = useSpeech();
+  const client = useClient();
+  const cache = useQueryClient();
+  const field = useId();
+  const [asked, setAsked] = useState<string | null>(null);
+  const renaming = useMutation({
+    mutationFn: (title: string) =>
+      client.call('PATCH /api/documents/{document_id}', {
+        path: { document_id: document.id },
+        body: { title },
+      }),
+    onSuccess: async (renamed) => {
+      cache.setQueryData(['document', document.id], renamed);
+      await cache.invalidateQueries({ queryKey: ['documents'] });
+      setAsked(null);
+    },
+  });
+
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    if (asked !== null) renaming.mutate(asked);
+  }
+
+  if (asked === null) {
+    return (
+      <div className="desk-title">
+        <h1>{document.title}</h1>
+        {document.role !== 'viewer' && (
+          <button type="button" className="button button-quiet" onClick={() => setAsked(document.title)}>
+            {t.rename}
+          </button>
+        )}
+      </div>
+    );
+  }
+  return (
+    <form className="desk-title" onSubmit={submit} aria-label={t.renameDocument}>
+      <h1 className="visually-hidden">{document.title}</h1>
+      <label htmlFor={field} className="visually-hidden">
+        {t.title}
+      </label>
+      <input
+        id={field}
+        className="title-input"
+        value={asked}
+        // biome-ignore lint/a11y/noAutofocus: it takes the place of the button that was just pressed
+        autoFocus
+        required
+        maxLength={200}
+        onChange={(event) => setAsked(event.target.value)}
+        onKeyDown={(event) => event.key === 'Escape' && setAsked(null)}
+      />
+      <button type="submit" className="button button-primary" disabled={renaming.isPending}>
+        {t.save}
+      </button>
+      <button type="button" className="button" onClick={() => setAsked(null)}>
+        {t.cancel}
+      </button>
+      {renaming.isError && <ProblemAlert code={codeOf(renaming.error)} />}
+    </form>
+  );
+}

@@ -1,0 +1,85 @@
+import type { Content, DocumentLock, Draft } from '@leasehold/react';
+import type { Editor } from '@tiptap/react';
+import { useState } from 'react';
+import { Alert } from '../../ui/Alert';
+import { CopyButton } from '../../ui/CopyButton';
+import { Comparison } from '../../ui/comparing/Comparison';
+import { textOf } from '../../ui/comparing/contentText';
+import { useSpeech } from '../../ui/language';
+import { timeAgo } from '../../ui/times';
+import { newBlocks } from './content';
+
+interface LocalDraftProps {
+  readonly lock: DocumentLock;
+  readonly draft: Draft;
+  readonly editor: Editor | null;
+  /** What the document is. */
+  readonly current: Content;
+  readonly isCompared: boolean;
+  readonly onCompare: (isCompared: boolean) => void;
+}
+
+/** Text that only this browser has: nothing becomes of it unasked, and it is here until somebody decides. */
+export function LocalDraft({ lock, draft, editor, current, isCompared, onCompare }: LocalDraftProps) {
+  const { t, language } = useSpeech();
+  const [isRefused, setIsRefused] = useState(false);
+  const [isLeaving, setIsLeaving] = useState(false);
+
+  async function replace() {
+    setIsRefused(!(await lock.restoreDraft()));
+  }
+
+  async function insert() {
+    const isMine = lock.isLockedByMe || (await lock.acquireLock());
+    setIsRefused(!isMine);
+    if (!isMine || !editor) return;
+    editor.commands.insertContentAt(editor.state.doc.content.size, [
+      ...newBlocks(draft.content, editor.getJSON()),
+    ]);
+    // Until then the draft is the only copy that is sure to be there.
+    if (await lock.save()) lock.discardDraft();
+  }
+
+  return (
+    <section className="card draft" aria-labelledby="local-draft">
+      <h2 id="local-draft">{t.draftOffered}</h2>
+      <p className="hint">{t.draftOfferedLead(timeAgo(draft.changedAt / 1000, language))}</p>
+      {isRefused && <Alert>{t.notTaken}</Alert>}
+      {isCompared && <Comparison before={current} after={draft.content} />}
+      <div className="actions">
+        <button
+          type="button"
+          className="button"
+          aria-expanded={isCompared}
+          onClick={() => onCompare(!isCompared)}
+        >
+          {isCompared ? t.hideComparison : t.compare}
+        </button>
+        <button type="button" className="button" onClick={insert}>
+          {t.insert}
+        </button>
+        <button type="button" className="button" onClick={replace}>
+          {t.useMine}
+        </button>
+        <CopyButton text={textOf(draft.content)} />
+        {isLeaving ? (
+          <>
+            <button type="button" className="button button-danger" onClick={() => lock.discardDraft()}>
+              {t.discardForGood}
+            </button>
+            <button type="button" className="button" onClick={() => setIsLeaving(false)}>
+              {t.cancel}
+            </button>
+            <span className="hint" role="status">
+              {t.discardAsk}
+            </span>
+          </>
+        ) : (
+          <button type="button" className="button" onClick={() => setIsLeaving(true)}>
+            {t.discard}
+          </button>
+        )}
+      </div>
+    </section>
+  );
+}

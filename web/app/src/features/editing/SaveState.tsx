@@ -1,0 +1,22 @@
+import type { DocumentLock } from '@leasehold/react';
+import { useSpeech } from '../../ui/language';
+import type { Language, Messages } from '../../ui/messages';
+import { timeOfDay } from '../../ui/times';
+
+/** Whether the text is safe, and as what. Not a live region: the banner tells what needs to be heard. */
+export function SaveState({ lock }: { readonly lock: DocumentLock }) {
+  const { t, language } = useSpeech();
+  const isSafe = !lock.hasUnsavedText && !lock.isSaving;
+  return (
+    <p className={isSafe ? 'save-state' : 'save-state save-state-unsaved'} data-testid="save-state">
+      {textOf(lock, t, language)}
+    </p>
+  );
+}
+
+function textOf(lock: DocumentLock, t: Messages, language: Language): string {
+  if (lock.isSaving) return t.saving;
+  if (lock.hasUnsavedText) return lock.status === 'offline' ? t.keptLocally : t.unsaved;
+  if (lock.lastSaved) return t.savedAt(lock.lastSaved.version, timeOfDay(lock.lastSaved.at / 1000, language));
+  return lock.version ? t.versionNumber(lock.version) : t.neverSaved;
+}

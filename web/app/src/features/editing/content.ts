@@ -1,0 +1,25 @@
+import type { Content } from '@leasehold/react';
+import type { JSONContent } from '@tiptap/core';
+
+/** Whether some program has written it, in a form that is no text: it can be looked at, but not edited here. */
+export function isForeign(content: Content): boolean {
+  return typeof content !== 'string' && content.type !== 'doc';
+}
+
+/** Content as the editor takes it. Plain text becomes a paragraph a line. */
+export function editable(content: Content): JSONContent {
+  if (typeof content !== 'string') return content as JSONContent;
+  const lines = content === '' ? [] : content.split('\n');
+  const paragraphs = lines.map((line) => ({
+    type: 'paragraph',
+    ...(line !== '' && { content: [{ type: 'text', text: line }] }),
+  }));
+  return { type: 'doc', content: paragraphs.length > 0 ? paragraphs : [{ type: 'paragraph' }] };
+}
+
+/** The blocks of `draft` that `current` has not: what somebody wrote, without what is in the document anyway. */
+export function newBlocks(draft: Content, current: Content): readonly JSONContent[] {
+  const spelled = (block: JSONContent) => JSON.stringify(block);
+  const known = new Set(editable(current).content?.map(spelled));
+  return editable(draft).content?.filter((block) => !known.has(spelled(block))) ?? [];
+}

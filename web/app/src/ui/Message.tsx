@@ -1,0 +1,24 @@
+import { useSpeech } from './language';
+import { Page } from './Page';
+import { Link } from './routing/Link';
+import { paths } from './routing/paths';
+
+export function NotFound() {
+  const { t } = useSpeech();
+  return (
+    <Page title={t.notFound} lead={t.notFoundLead}>
+      <p>
+        <Link to={paths.documents()}>{t.navDocuments}</Link>
+      </p>
+    </Page>
+  );
+}
+
+export function Loading() {
+  const { t } = useSpeech();
+  return (
+    <p className="loading" role="status">
+      {t.loading}
+    </p>
+  );
+}

@@ -1,0 +1,43 @@
+import { type ReactNode, useEffect, useRef } from 'react';
+import { useSpeech } from './language';
+
+interface PageProps {
+  readonly title: string;
+  readonly lead?: ReactNode;
+  /** Beside the heading. */
+  readonly actions?: ReactNode;
+  readonly isWide?: boolean;
+  readonly children?: ReactNode;
+}
+
+let isFirst = true;
+
+/** One page: names the tab of the browser, and is where a reader is put who came by a link. */
+export function Page({ title, lead, actions, isWide = false, children }: PageProps) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useTitle(title);
+  useEffect(() => {
+    // Not after loading: there the browser itself knows where to begin.
+    if (!isFirst) heading.current?.focus({ preventScroll: true });
+    isFirst = false;
+  }, []);
+  return (
+    <div className={isWide ? 'page page-wide' : 'page'}>
+      <header className="page-head">
+        <h1 ref={heading} tabIndex={-1}>
+          {title}
+        </h1>
+        {actions && <div className="actions">{actions}</div>}
+      </header>
+      {lead && <p className="lead">{lead}</p>}
+      {children}
+    </div>
+  );
+}
+
+export function useTitle(title: string): void {
+  const { t } = useSpeech();
+  useEffect(() => {
+    document.title = `${title} · ${t.appName}`;
+  }, [title, t]);
+}

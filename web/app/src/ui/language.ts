@@ -1,0 +1,40 @@
+import { createContext, useContext } from 'react';
+import { type Language, languages, type Messages, messages } from './messages';
+
+const KEPT_AS = 'leasehold-language';
+
+interface Speech {
+  readonly language: Language;
+  readonly t: Messages;
+  readonly speak: (language: Language) => void;
+}
+
+export const SpeechContext = createContext<Speech>({ language: 'en', t: messages.en, speak: () => {} });
+
+/** The words of the chosen language as `t`, and how to choose another. */
+export function useSpeech(): Speech {
+  return useContext(SpeechContext);
+}
+
+/** The language that was chosen before, else the first of the browser's that we speak, else English. */
+export function preferredLanguage(preferred: readonly string[] = navigator.languages): Language {
+  const wanted = [keptLanguage(), ...preferred.map((tag) => tag.split('-')[0])];
+  const found = wanted.map((code) => languages.find((each) => each.code === code)?.code);
+  return found.find((code) => code !== undefined) ?? 'en';
+}
+
+export function keepLanguage(language: Language): void {
+  try {
+    localStorage.setItem(KEPT_AS, language);
+  } catch {
+    // A browser that keeps nothing: the choice lasts as long as the page.
+  }
+}
+
+function keptLanguage(): string | null {
+  try {
+    return localStorage.getItem(KEPT_AS);
+  } catch {
+    return null;
+  }
+}

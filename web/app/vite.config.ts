@@ -1,0 +1,22 @@
+import react from '@vitejs/plugin-react';
+import { defineConfig } from 'vitest/config';
+
+const server = process.env.LEASEHOLD_URL ?? 'http://127.0.0.1:8000';
+
+export default defineConfig({
+  plugins: [react()],
+  resolve: { conditions: ['source', 'module', 'browser', 'development|production'] },
+  // Where the Python server looks for the page, and the wheel takes it from.
+  build: {
+    outDir: '../../src/leasehold/server/page',
+    emptyOutDir: true,
+    target: 'es2022',
+    manifest: true,
+    // The policy of the page allows files of our own only, and no `data:` or `blob:` scripts.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+  },
+  worker: { format: 'es' },
+  server: { proxy: { '/api': server, '/ws': { target: server, ws: true, rewriteWsOrigin: true } } },
+  test: { environment: 'happy-dom', include: ['tests/**/*.test.{ts,tsx}'], restoreMocks: true },
+});

@@ -1,0 +1,68 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import type { Page } from '@playwright/test';
+import { expectAccessible } from './accessibility';
+import { Desk } from './desk';
+
+const FOLDER = new URL('../screens/', import.meta.url);
+
+interface ScreenOptions {
+  /** The whole page, instead of what fits the window. */
+  readonly whole?: boolean;
+  /** A second picture, `…-dark`. */
+  readonly dark?: boolean;
+}
+
+/**
+ * A picture of the page as it is, kept under that name; of a document's page also the state of the banner, checked by axe.
+ *
+ * Times and countdowns are shown as fixed ones, so that a picture changes only when the page does.
+ */
+export async function screen(
+  shown: Desk | Page,
+  name: string,
+  { whole = false, dark = false }: ScreenOptions = {},
+): Promise<void> {
+  const page = shown instanceof Desk ? shown.page : shown;
+  // Nothing is pointed at.
+  await page.mouse.move(1, 1);
+  await keep(page, name, whole);
+  if (dark) {
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await keep(page, `${name}-dark`, whole);
+    await page.emulateMedia({ colorScheme: 'light' });
+  }
+  if (shown instanceof Desk) await expectAccessible(page, { within: '.leasehold-banner' });
+}
+
+async function keep(page: Page, name: string, whole: boolean): Promise<void> {
+  await page.evaluate(stillLife);
+  const picture = await page.screenshot({ fullPage: whole, animations: 'disabled', caret: 'hide' });
+  await page.evaluate(restoreTimes);
+  const path = fileURLToPath(new URL(`${name}.png`, FOLDER));
+  const before = await readFile(path).catch(() => null);
+  if (!before?.equals(picture)) await writeFile(path, picture);
+}
+
+function stillLife(): void {
+  scrollTo(0, 0);
+  const changed = new Map<Text, { was: string; is: string }>();
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = texts.nextNode() as Text | null; node; node = texts.nextNode() as Text | null) {
+    const was = node.data;
+    const is = was
+      .replace(/\d\d:\d\d:\d\d/g, '10:31:07')
+      .replace(/(?<!:)\b\d\d:\d\d\b(?!:)/g, '10:30')
+      .replace(/^\d s$/, '4 s');
+    if (is === was) continue;
+    changed.set(node, { was, is });
+    node.data = is;
+  }
+  (window as unknown as { fixed: typeof changed }).fixed = changed;
+}
+
+function restoreTimes(): void {
+  const { fixed } = window as unknown as { fixed: Map<Text, { was: string; is: string }> };
+  // What the page has changed meanwhile is newer.
+  for (const [node, { was, is }] of fixed) if (node.data === is) node.data = was;
+}

@@ -1,0 +1,121 @@
+import { screen } from '../support/screens';
+import { expect, FIRST, test } from '../support/test';
+import { heldBack } from '../support/traffic';
+
+test('the first key takes the lock, and everybody else sees who edits and cannot type', async ({
+  open,
+  fresh,
+  olga,
+}) => {
+  const ana = await open('Ana');
+  const ben = await open('Ben');
+  await ana.isAt('free');
+  await screen(ana, 'free');
+
+  await ana.take(' Dogs wait outside.');
+  await expect(ana.sentence).toHaveText('You are editing this document');
+  await screen(ana, 'mine', { dark: true });
+  expect((await olga.lock(fresh.id)).lock_holder?.user_name).toBe('Ana');
+
+  await ben.isAt('other');
+  await expect(ben.sentence).toHaveText(/^Being edited by Ana since \d\d:\d\d/);
+  await screen(ben, 'other', { dark: true });
+  await expect(ben.editor).toHaveAttribute('contenteditable', 'false');
+  await ben.editor.press('Control+End');
+  await ben.editor.pressSequentially('Not from me.');
+  await expect(ben.editor).toHaveText(FIRST);
+  // Ben is no owner.
+  await expect(ben.banner.getByRole('button')).toHaveCount(0);
+});
+
+test('what somebody else edits can be read, selected and copied', async ({ open, fresh, olga }) => {
+  await olga.acquire(fresh.id);
+  const ben = await open('Ben');
+  await ben.isAt('other');
+  await ben.editor.getByText(FIRST).click({ clickCount: 3 });
+  expect(await ben.page.evaluate(() => getSelection()?.toString().trim())).toBe(FIRST);
+  await olga.release(fresh.id);
+});
+
+test('stopping saves the text, gives the lock back, and everybody reads the new text', async ({
+  open,
+  fresh,
+  olga,
+}) => {
+  const ana = await open('Ana');
+  const ben = await open('Ben');
+  await ana.take(' It closes at six.');
+  await ana.press('Stop editing');
+  await ana.isAt('free');
+  await expect(ana.sentence).toHaveText('You have stopped editing. Just type to go on');
+  await screen(ana, 'released');
+  await expect(ana.saveState).toHaveText(/^Saved as version 2 at/);
+  const { versions } = await fresh.stored();
+  expect(versions.at(-1)).toMatchObject({ number: 2, author: 'Ana', text: `${FIRST} It closes at six.` });
+  expect((await olga.lock(fresh.id)).locked).toBe(false);
+
+  await ben.isAt('free');
+  await expect(ben.editor).toHaveText(`${FIRST} It closes at six.`);
+  await ben.take(' On Sundays at four.');
+  await ana.isAt('other');
+});
+
+test('the button Edit takes the lock before anything is typed', async ({ open, fresh, olga }) => {
+  const ana = await open('Ana');
+  await ana.press('Edit');
+  await ana.isAt('mine');
+  expect((await olga.lock(fresh.id)).lock_holder?.user_name).toBe('Ana');
+});
+
+test('a viewer sees who edits, and never gets the lock', async ({ open, fresh, olga }) => {
+  const vera = await open('Vera');
+  await expect(vera.sentence).toHaveText('You can read this document');
+  await screen(vera, 'viewer');
+  await expect(vera.editor).toHaveAttribute('contenteditable', 'false');
+  await expect(vera.banner.getByRole('button')).toHaveCount(0);
+  await vera.editor.press('Control+End');
+  await vera.editor.pressSequentially('Not from me.');
+  await expect(vera.editor).toHaveText(FIRST);
+  expect((await olga.lock(fresh.id)).locked).toBe(false);
+
+  const ana = await open('Ana');
+  await ana.take(' Dogs wait outside.');
+  await expect(vera.sentence).toHaveText(/^Being edited by Ana since/);
+  await expect(vera.banner.getByRole('button')).toHaveCount(0);
+});
+
+test('whoever was slower finds what they typed, after a reload too, and can put it in', async ({
+  open,
+  fresh,
+  olga,
+}) => {
+  const ben = await open('Ben');
+  await ben.isAt('free');
+  const acquire = await heldBack(ben.page, 'POST', /\/lock$/);
+  await ben.type(' Bring');
+  await acquire.asked;
+  await olga.acquire(fresh.id);
+  acquire.letThrough();
+
+  await ben.isAt('other');
+  await expect(ben.sentence).toContainText('Somebody was faster. What you typed is kept in this browser');
+  await expect(ben.editor).toHaveText(FIRST);
+  const offer = ben.page.getByRole('region', { name: 'There is text of yours that is not in the document' });
+  await expect(offer).toBeVisible();
+  await offer.getByRole('button', { name: 'Compare' }).click();
+  await expect(offer.getByText('Bring')).toBeVisible();
+  await screen(ben, 'typed-kept', { whole: true });
+
+  await ben.page.reload();
+  await ben.isAt('other');
+  await expect(offer).toBeVisible();
+  await olga.release(fresh.id);
+  await ben.isAt('free');
+  await offer.getByRole('button', { name: 'Replace with mine' }).click();
+  await ben.isAt('mine');
+  await expect(ben.editor).toHaveText(`${FIRST} Bring`);
+  await ben.press('Stop editing');
+  await ben.isAt('free');
+  await expect(offer).toHaveCount(0);
+  expect((await fresh.stored()).versions.at(-1)).toMatchObject({ author: 'Ben', text: `${FIRST} Bring` });
+});

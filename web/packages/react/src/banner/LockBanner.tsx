@@ -1,0 +1,80 @@
+import type { ReactNode } from 'react';
+import type { DocumentLock } from '../editing/documentLock';
+import { DraftOffer } from './DraftOffer';
+import { describe } from './describing';
+import { type LockMessages, messages as languages } from './messages';
+import { type CompareTarget, OutcomeActions } from './OutcomeActions';
+import { TakeOver } from './TakeOver';
+
+export interface LockBannerProps {
+  readonly lock: DocumentLock;
+  readonly messages?: LockMessages;
+  /** Shows a version. Without it there is no such button. */
+  readonly onView?: (version: number) => void;
+  /** Shows two texts side by side. Without it there is no such button. */
+  readonly onCompare?: (target: CompareTarget) => void;
+  /** Whether text that this browser has kept is offered here. */
+  readonly showsDraft?: boolean;
+  readonly children?: ReactNode;
+}
+
+/**
+ * Who edits, what happened, and what can be done about it.
+ *
+ * The sentences are in a polite live region; buttons are outside of it, so that they are not read out at every
+ * change. The focus is moved only to answer a question that the reader has asked for.
+ */
+export function LockBanner({
+  lock,
+  messages = languages.en,
+  onView,
+  onCompare,
+  showsDraft = true,
+  children,
+}: LockBannerProps) {
+  const { headline, detail } = describe(lock, messages);
+  return (
+    <div className={`leasehold-banner leasehold-banner--${lock.status}`} data-status={lock.status}>
+      <div className="leasehold-banner__state">
+        <div className="leasehold-banner__text" role="status" aria-live="polite">
+          <span className="leasehold-banner__headline">{headline}</span>
+          {detail && <span className="leasehold-banner__detail"> {detail}</span>}
+        </div>
+        {lock.idleIn !== null && (
+          // Not read out: a number every second would drown everything else.
+          <span className="leasehold-banner__countdown" aria-hidden="true">
+            {messages.seconds(lock.idleIn)}
+          </span>
+        )}
+        <div className="leasehold-banner__actions">
+          <MainAction lock={lock} messages={messages} />
+          <OutcomeActions lock={lock} messages={messages} onView={onView} onCompare={onCompare} />
+          {children}
+        </div>
+      </div>
+      {showsDraft && <DraftOffer lock={lock} messages={messages} onCompare={onCompare} />}
+    </div>
+  );
+}
+
+function MainAction({ lock, messages }: { readonly lock: DocumentLock; readonly messages: LockMessages }) {
+  const { status } = lock;
+  if (status === 'offline') return <Button onClick={lock.retry}>{messages.retryNow}</Button>;
+  if (status === 'mine')
+    return <Button onClick={() => void lock.releaseLock()}>{messages.stopEditing}</Button>;
+  if (status === 'other-tab')
+    return <Button onClick={() => void lock.continueHere()}>{messages.continueHere}</Button>;
+  if (lock.canForceTake) return <TakeOver lock={lock} messages={messages} />;
+  if (status === 'free' && lock.isEditable) {
+    return <Button onClick={() => void lock.acquireLock()}>{messages.edit}</Button>;
+  }
+  return null;
+}
+
+function Button({ onClick, children }: { readonly onClick: () => void; readonly children: ReactNode }) {
+  return (
+    <button type="button" className="leasehold-button" onClick={onClick}>
+      {children}
+    </button>
+  );
+}

@@ -1,0 +1,22 @@
+import type { Content } from '../editing/content';
+
+/** Text that the service has not acknowledged. */
+export interface Draft {
+  /** Made by the page that wrote it: two tabs do not overwrite each other's. */
+  readonly id: string;
+  readonly userId: string;
+  readonly documentId: string;
+  readonly content: Content;
+  /** The version that it was made from. */
+  readonly baseVersion: number;
+  /** Unix milliseconds. */
+  readonly changedAt: number;
+}
+
+/** Where drafts are kept. None of these rejects: a browser that keeps nothing must not stop anybody from editing. */
+export interface DraftStore {
+  put(draft: Draft): Promise<void>;
+  remove(id: string): Promise<void>;
+  /** Newest first. */
+  list(userId: string, documentId: string): Promise<readonly Draft[]>;
+}

@@ -1,0 +1,54 @@
+import { newId } from '../protocol/tab';
+import type { DocumentLockActions } from './documentLock';
+import type { DocumentSession } from './documentSession';
+import type { Input } from './inputs';
+import { isDirty, type Session } from './session';
+
+/** What a component can do, each once for the session's whole life. */
+export function actionsOf(session: DocumentSession, retryLive: () => void): DocumentLockActions {
+  async function obtain(input: Input): Promise<boolean> {
+    session.take(input);
+    const { hold } = await session.until(isDecided);
+    return hold.kind === 'held';
+  }
+
+  return {
+    acquireLock: () => obtain({ kind: 'edit-asked', how: 'acquire' }),
+    forceTakeLock: () => obtain({ kind: 'edit-asked', how: 'take' }),
+    continueHere: () => obtain({ kind: 'continue-asked', request: newId() }),
+    async releaseLock() {
+      session.take({ kind: 'stop-asked' });
+      await session.until(
+        ({ hold }) => hold.kind !== 'ending' && !(hold.kind === 'asking' && hold.isUnwanted),
+      );
+    },
+    async save() {
+      session.take({ kind: 'save-asked' });
+      return !isDirty(await session.until(isSaveOver));
+    },
+    noteActivity: () => session.take({ kind: 'touched' }),
+    noteChange: (content) => session.take({ kind: 'typed', content }),
+    async restoreDraft() {
+      session.take({ kind: 'draft-wanted' });
+      const { hold } = await session.until(({ restoring }) => restoring === null);
+      return hold.kind === 'held';
+    },
+    discardDraft: () => session.take({ kind: 'draft-discarded' }),
+    dismissNotice: () => session.take({ kind: 'notice-dismissed' }),
+    retry() {
+      session.take({ kind: 'retry-asked' });
+      retryLive();
+    },
+    reload: () => session.take({ kind: 'reload-asked' }),
+  };
+}
+
+/** Held with the newest text, or not to be had. */
+function isDecided({ hold, text, failures }: Session): boolean {
+  if (hold.kind === 'calling' || hold.kind === 'asking') return false;
+  return !(hold.kind === 'held' && text.isStale && failures === 0);
+}
+
+function isSaveOver({ isSaveAsked, saving, failures }: Session): boolean {
+  return failures > 0 || (!isSaveAsked && (saving === null || saving.isUnknown));
+}

@@ -1,0 +1,9 @@
+import { useCallback, useSyncExternalStore } from 'react';
+import type { Live, LivePhase } from '../live/live';
+
+/** How the page's socket is. */
+export function useLivePhase(live: Live): LivePhase {
+  const subscribe = useCallback((changed: () => void) => live.subscribe(changed), [live]);
+  const read = () => live.phase;
+  return useSyncExternalStore(subscribe, read, read);
+}

@@ -1,0 +1,24 @@
+import type { Lock } from './messages.generated';
+import { isObject, matchesNamed } from './shapes';
+
+export type { Lock, LockHolder } from './messages.generated';
+
+/** The caller holds it. `fence` goes with every save. */
+export interface GrantedLock extends Lock {
+  readonly fence: string;
+  readonly content_version: number;
+}
+
+export function isLock(body: unknown): body is Lock {
+  return matchesNamed(body, 'Lock');
+}
+
+export function isGrantedLock(body: unknown): body is GrantedLock {
+  return (
+    isLock(body) &&
+    isObject(body) &&
+    typeof body.fence === 'string' &&
+    /^[0-9]+$/.test(body.fence) &&
+    Number.isInteger(body.content_version)
+  );
+}

@@ -1,0 +1,13 @@
+/**
+ * Which tab this is: random, made in memory when the page loads, shown to nobody else.
+ *
+ * Never in sessionStorage: duplicating a tab copies that, and two tabs would be one holder.
+ */
+export const pageTab: string = newId();
+
+/** A random name of 128 bits. */
+export function newId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) =>
+    byte.toString(16).padStart(2, '0'),
+  ).join('');
+}

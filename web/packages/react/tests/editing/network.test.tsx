@@ -1,0 +1,145 @@
+import { act } from '@testing-library/react';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { ModelServer } from '../support/modelServer';
+import { ana, bob, pass, useFakeTime, visit } from '../support/visiting';
+
+let server: ModelServer;
+
+beforeEach(() => {
+  useFakeTime();
+  server = new ModelServer();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test('without the network the editor types on, the text is kept here, and it is saved when the network is back', async () => {
+  const page = await visit(server, ana);
+  await page.type('one');
+  await act(async () => server.goDown());
+  await pass(1);
+  expect(page.lock).toMatchObject({ status: 'offline', isLockedByMe: true, isEditable: true });
+  await page.type('two');
+  await pass(15);
+  expect(page.drafts.texts).toEqual(['two']);
+  server.comeUp();
+  await pass(12);
+  expect(page.lock).toMatchObject({ status: 'mine', hasUnsavedText: false });
+  expect(server.content).toBe('two');
+  expect(page.drafts.texts).toEqual([]);
+});
+
+test('whoever comes back after somebody else has begun is told, and the text is a draft of the service', async () => {
+  const page = await visit(server, ana);
+  await page.type('mine');
+  await act(async () => server.goDown());
+  await pass(20);
+  server.hold = null;
+  server.grant(bob);
+  server.comeUp();
+  await pass(12);
+  expect(page.lock).toMatchObject({
+    status: 'lost',
+    isEditable: false,
+    notice: { kind: 'lost', outcome: { kind: 'rescued', draftId: 'draft-1' } },
+  });
+  expect(server.content).toBe('as it was');
+});
+
+test('a save whose answer was lost is sent again as it was, before anything that was typed since', async () => {
+  const page = await visit(server, ana, { isWithoutSocket: true });
+  await page.type('one');
+  let losses = 1;
+  server.fateOf = ({ method }) => (method === 'PUT' && losses-- > 0 ? { isLost: 'reply' } : {});
+  await pass(10);
+  expect(server.content).toBe('one');
+  await page.type('two');
+  expect(server.asked('PUT', '/content')).toHaveLength(1);
+  await pass(15);
+  const bodies = server.asked('PUT', '/content').map(({ body }) => body);
+  expect(bodies[1]).toEqual(bodies[0]);
+  expect(bodies[2]).toMatchObject({ content: 'two', base_version: 2 });
+  expect(server.content).toBe('two');
+  expect(server.drafts).toHaveLength(0);
+});
+
+test('an idle editor without the network keeps the lock until it can be given back', async () => {
+  const page = await visit(server, ana);
+  await page.type('hello');
+  await act(async () => server.goDown());
+  await pass(60);
+  expect(page.lock).toMatchObject({ status: 'offline', idleIn: null, hasUnsavedText: true });
+  server.comeUp();
+  await pass(12);
+  expect(server.content).toBe('hello');
+  expect(server.hold).toBeNull();
+  expect(page.lock.notice).toEqual({ kind: 'idle' });
+});
+
+test('try now does not wait for the pause to end', async () => {
+  const page = await visit(server, ana, {
+    isWithoutSocket: true,
+    times: { retry: 500, retryAtMost: 500, refetch: 5 },
+  });
+  await act(async () => server.goDown());
+  await pass(6);
+  expect(page.lock.status).toBe('offline');
+  server.comeUp();
+  await pass(20);
+  expect(page.lock.status).toBe('offline');
+  await act(async () => page.lock.retry());
+  await pass(0);
+  expect(page.lock.status).toBe('free');
+});
+
+test('a document that cannot be reached at first is there as soon as the service is', async () => {
+  server.isDown = true;
+  const page = await visit(server, ana);
+  await pass(3);
+  expect(page.lock).toMatchObject({ status: 'offline', isEditable: false, loaded: null });
+  server.comeUp();
+  await pass(12);
+  expect(page.lock).toMatchObject({ status: 'free', isEditable: true, loaded: { content: 'as it was' } });
+});
+
+test('without a socket the state is asked for every thirty seconds, and with one only once', async () => {
+  await visit(server, ana);
+  await pass(100);
+  expect(server.asked('GET', '/lock')).toHaveLength(1);
+  const other = new ModelServer();
+  const page = await visit(other, ana, { isWithoutSocket: true });
+  other.grant(bob);
+  await pass(31);
+  expect(page.lock.status).toBe('other');
+  await pass(60);
+  expect(other.asked('GET', '/lock')).toHaveLength(4);
+});
+
+test('a text that the service refuses is kept here, and not sent again and again', async () => {
+  const page = await visit(server, ana, {
+    service: { save: async () => ({ kind: 'refused', code: 'invalid_request', message: 'too large' }) },
+  });
+  await page.type('x'.repeat(100));
+  await pass(25);
+  expect(page.lock).toMatchObject({
+    notice: { kind: 'refused', code: 'invalid_request', message: 'too large' },
+    draft: { content: 'x'.repeat(100) },
+    hasUnsavedText: false,
+  });
+});
+
+test('a service of the host that throws counts as no answer', async () => {
+  let isBroken = true;
+  const page = await visit(server, ana, {
+    service: {
+      load: async () => {
+        if (isBroken) throw new Error('host');
+        return { kind: 'loaded', document: { version: 1, content: 'from the host' } };
+      },
+    },
+  });
+  expect(page.lock.loaded).toBeNull();
+  isBroken = false;
+  await pass(3);
+  expect(page.lock.loaded?.content).toBe('from the host');
+});

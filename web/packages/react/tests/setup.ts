@@ -1,0 +1,18 @@
+import 'fake-indexeddb/auto';
+import { cleanup } from '@testing-library/react';
+import { afterEach, beforeEach, vi } from 'vitest';
+
+// Told React that `act` is used: otherwise it warns at every update.
+(globalThis as { IS_REACT_ACT_ENVIRONMENT?: boolean }).IS_REACT_ACT_ENVIRONMENT = true;
+
+beforeEach(() => {
+  // React's warnings: an update outside of `act`, a missing key, a wrong attribute.
+  vi.spyOn(console, 'error').mockImplementation((...said) => {
+    throw new Error(`console.error: ${said.join(' ')}`);
+  });
+});
+
+afterEach(() => {
+  cleanup();
+  document.body.replaceChildren();
+});

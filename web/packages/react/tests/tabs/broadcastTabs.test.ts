@@ -1,0 +1,51 @@
+import { afterEach, expect, test, vi } from 'vitest';
+import { broadcastTabs, type TabLine, type TabMessage } from '../../src';
+
+const open: TabLine[] = [];
+
+afterEach(() => {
+  for (const line of open.splice(0)) line.hangUp();
+  vi.unstubAllGlobals();
+});
+
+function openLine(userId: string, documentId: string) {
+  const heard: TabMessage[] = [];
+  const line = broadcastTabs().open(userId, documentId, (message) => heard.push(message));
+  if (!line) throw new Error('no line');
+  open.push(line);
+  return { heard, say: line.say };
+}
+
+test('a message reaches the other tabs of the same person and document, and only those', async () => {
+  const speaker = openLine('ana', 'd');
+  const tab = openLine('ana', 'd');
+  const others = [openLine('bob', 'd'), openLine('ana', 'e'), openLine('an', 'a/d')];
+  speaker.say({ kind: 'wanted', request: 'r' });
+  await vi.waitFor(() => expect(tab.heard).toEqual([{ kind: 'wanted', request: 'r' }]), 20_000);
+  for (const { heard } of [speaker, ...others]) expect(heard).toEqual([]);
+});
+
+test('what cannot be read is dropped', async () => {
+  const tab = openLine('ana', 'd/ä');
+  const stranger = new BroadcastChannel('leasehold/ana/d%2F%C3%A4');
+  const unread = [
+    null,
+    'wanted',
+    { kind: 'wanted' },
+    { kind: 'burn', request: 'r' },
+    { kind: 'done', request: 7 },
+  ];
+  for (const data of unread) stranger.postMessage(data);
+  stranger.postMessage({ kind: 'done', request: 'r', more: 1 });
+  await vi.waitFor(() => expect(tab.heard).toEqual([{ kind: 'done', request: 'r' }]), 20_000);
+  stranger.close();
+});
+
+test('where there is no such channel, or it is refused, there is nobody to talk to', () => {
+  vi.stubGlobal('BroadcastChannel', undefined);
+  expect(broadcastTabs().open('ana', 'd', () => undefined)).toBeNull();
+  vi.stubGlobal('BroadcastChannel', function refuse() {
+    throw new DOMException('no', 'SecurityError');
+  });
+  expect(broadcastTabs().open('ana', 'd', () => undefined)).toBeNull();
+});
