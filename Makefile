@@ -22,7 +22,7 @@ HAS_NODE    := command -v npm >/dev/null 2>&1 && node -e "const [a, b] = process
 .PHONY: help web web-check web-test serve schemas test test-all check fix simulate bench types lock clean
 
 help: ## List the targets.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
 
 $(STAMP): requirements.lock pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)

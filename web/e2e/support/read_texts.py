@@ -1,3 +1,4 @@
+# ruff: noqa: INP001 - run as a file, and part of no package
 """Print what the database has of a document, as JSON: its versions and drafts, each as plain text with its author."""
 
 from __future__ import annotations
@@ -37,4 +38,4 @@ def _read(path: str, document_id: str) -> dict[str, list[dict[str, Any]]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_read(*sys.argv[1:])))
+    sys.stdout.write(json.dumps(_read(*sys.argv[1:])))

@@ -3,6 +3,8 @@ import { expect, test } from '../support/test';
 
 const ROUNDS = 12;
 const LIMIT_MS = 100;
+// The change comes some time between the request and its answer, so this is longer than what is promised.
+const WHOLE_LIMIT_MS = 200;
 
 test('a change of the lock is on the screen of whoever watches within 100 ms', async ({
   open,
@@ -30,6 +32,7 @@ test('a change of the lock is on the screen of whoever watches within 100 ms', a
   test.info().annotations.push({ type: 'median, change to painted banner', description: figures });
   process.stdout.write(`    change of the lock to painted banner, median of ${2 * ROUNDS}: ${figures}\n`);
   expect(median(fromAnswered)).toBeLessThan(LIMIT_MS);
+  expect(median(fromAsked)).toBeLessThan(WHOLE_LIMIT_MS);
 });
 
 interface Paint {
