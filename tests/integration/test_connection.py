@@ -602,6 +602,8 @@ def test_the_server_notices_the_death_of_a_parent_whose_child_lives_on(
         import leasehold
 
         async with leasehold.connect(url, client_name="elder"):
+            parent.tell(connected=True)
+            parent.hear()
             child = os.fork()
             if child == 0:
                 time.sleep(30)
@@ -616,6 +618,8 @@ def test_the_server_notices_the_death_of_a_parent_whose_child_lives_on(
         from leasehold import blocking
 
         with blocking.connect(url, client_name="elder"):
+            parent.tell(connected=True)
+            parent.hear()
             child = os.fork()
             if child == 0:
                 time.sleep(30)
@@ -624,10 +628,13 @@ def test_the_server_notices_the_death_of_a_parent_whose_child_lives_on(
             parent.hear()
 
     elder = spawn(work_async if kind == "async" else work_blocking, valkey.url)
+    elder.read()
+    # A blocking client has an ear as well, which comes a moment later. Forked while that connects, a child would
+    # inherit a socket that nobody knows of yet.
+    eventually(lambda: clients_named(valkey, "elder") == (1 if kind == "async" else 2))
+    elder.tell()
     child = elder.read()["child"]
     try:
-        # A blocking client has an ear as well, which comes a moment later.
-        eventually(lambda: clients_named(valkey, "elder") == (1 if kind == "async" else 2))
         elder.kill()
         eventually(lambda: clients_named(valkey, "elder") == 0)
     finally:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def eventually(
-    predicate: Callable[[], T], within: float = 5.0, every: float = 0.01, message: str | None = None
+    predicate: Callable[[], T], within: float = 20.0, every: float = 0.01, message: str | None = None
 ) -> T:
     """Return the predicate's first truthy answer; a predicate may also assert. Fails after `within` seconds."""
     deadline = time.monotonic() + within
@@ -34,7 +34,7 @@ def eventually(
 
 async def eventually_async(
     predicate: Callable[[], T | Awaitable[T]],
-    within: float = 5.0,
+    within: float = 20.0,
     every: float = 0.01,
     message: str | None = None,
 ) -> T:
