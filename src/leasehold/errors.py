@@ -182,7 +182,11 @@ class UpgradeRefused(FileBusy):
 
 
 class LeaseLost(LeaseholdError):
-    """The lease has ended: it expired, was taken, was released, or reached its max_hold."""
+    """The lease has ended: it expired, was taken, was released, or reached its max_hold.
+
+    ``is_replaced``: it ended while a file was written under it, after the file had been replaced. The new contents are
+    there, and somebody else may have had the file by then. Otherwise nothing was changed.
+    """
 
     code = "lease_lost"
 
@@ -193,10 +197,11 @@ class LeaseLost(LeaseholdError):
         "max_hold": "it reached its max_hold",
     }
 
-    def __init__(self, name: str, reason: LossReason) -> None:
+    def __init__(self, name: str, reason: LossReason, *, why: str | None = None) -> None:
         self.name = name
         self.reason: LossReason = reason
-        super().__init__(f"the lease on {name!r} is lost ({reason}): {self._EXPLANATION[reason]}")
+        self.is_replaced = False
+        super().__init__(f"the lease on {name!r} is lost ({reason}): {why or self._EXPLANATION[reason]}")
 
 
 class InProgress(LeaseholdError):
@@ -247,9 +252,18 @@ class StoreError(LeaseholdError):
 
 
 class StoreUnavailable(StoreError):
-    """No answer came from the store, so the outcome is unknown: it may or may not have happened."""
+    """No answer came from the store, so the outcome is unknown: it may or may not have happened.
+
+    ``store`` is the address of the store that is meant, if that is another than the one of the locks.
+    """
 
     code = "store_unavailable"
+    store: str = ""
+
+    def __init__(self, *args: object, store: str = "") -> None:
+        if store:
+            self.store = store
+        super().__init__(*args)
 
 
 class StoreRefused(StoreError):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cli.conftest import Cli
+    from tests.support.servers import Server
 
     from leasehold.blocking import Client
 
@@ -91,6 +92,51 @@ def test_a_file_that_another_session_has_is_refused_with_who_and_what_for(cli: C
     # Bob can neither unlock it nor see what ada has done.
     assert "was not locked by session bob" in cli("files", "unlock", "notes.md", "--session", "bob").out
     assert cli("files", "history", "--session", "bob").out == ""
+
+
+def test_a_refusal_advises_what_can_be_done_in_a_shell(cli: Cli) -> None:
+    cli("files", "lock", "notes.md", "--ttl", "200", "--session", "ada")
+    for command in ([], ["--", "true"]):
+        refused = cli("files", "lock", "notes.md", "--session", "bob", "--wait", "0", *command)
+        assert refused.code == 3
+        assert refused.line.endswith("; wait for it (--wait SECONDS), or work on another file first")
+        own = cli("files", "lock", "notes.md", "--session", "ada", "--wait", "0", *command)
+        assert own.code == 3
+        assert "that is this very session: leasehold files unlock gives it back" in own.line
+        assert "leasehold files restore takes it over" in own.line
+        assert "restore()" not in own.line
+
+
+@pytest.mark.parametrize("in_json", [False, True], ids=["text", "json"])
+def test_the_password_of_the_store_is_not_repeated(
+    cli_for: Callable[[None], Cli], own_server: Callable[..., Server], in_json: bool
+) -> None:
+    store = own_server("valkey9", requirepass="hunter2")
+    url = store.url_for(password="hunter2")
+    options = ["--session", "ada", "--namespace", "mine", "--timeout", "20"]
+    cli = cli_for(None)
+    locked = cli("files", "lock", "notes.md", *options, "--url", url, *["--json"] * in_json)
+    assert locked.code == 0, locked.err
+    assert "hunter2" not in locked.out + locked.err
+    assert locked.line == (
+        "leasehold: the URL is not repeated, since it may have a password in it; unlock needs the same --url"
+    )
+    unlock = locked.json["unlock"] if in_json else locked.out.splitlines()[1].partition(": ")[2]
+    assert unlock == "leasehold files unlock notes.md --session ada --namespace mine --timeout 20"
+    assert cli(*shlex.split(unlock)[1:], "--url", url).out == "notes.md is unlocked\n"
+
+
+def test_what_was_said_to_lock_is_said_to_unlock_and_no_more(
+    cli_for: Callable[[None], Cli], valkey: Server
+) -> None:
+    cli = cli_for(None)
+    env = {"LEASEHOLD_NAMESPACE": "theirs"}
+    options = ["--session", "", "--project", "", "--namespace", "lock", "--url", valkey.url]
+    locked = cli("files", "lock", "notes.md", *options, "--json", env=env)
+    assert locked.code == 0, locked.err
+    assert locked.json["unlock"] == (f"leasehold files unlock notes.md --url {valkey.url} --namespace lock")
+    unlocked = cli(*shlex.split(locked.json["unlock"])[1:], env=env)
+    assert unlocked.out == "notes.md is unlocked\n"
 
 
 def test_readers_share_a_file_and_keep_writers_out(cli: Cli) -> None:
@@ -184,6 +230,26 @@ def test_a_longer_ttl_than_allowed_is_trimmed_and_said_so(cli: Cli) -> None:
     assert answer.code == 0
     assert answer.line == "leasehold: the ttl was trimmed to 300 s, the longest that is allowed"
     assert " for 5 min, fence " in answer.out
+
+
+def test_with_a_command_a_trimmed_ttl_is_said_too(cli: Cli) -> None:
+    answer = cli("files", "lock", "notes.md", "--ttl", "1000", "--", "true")
+    assert (answer.code, answer.line) == (
+        0,
+        "leasehold: the ttl was trimmed to 300 s, the longest that is allowed",
+    )
+    assert cli("files", "lock", "notes.md", "--ttl", "300", "--", "true").err == ""
+
+
+def test_an_id_that_is_none_leaves_nothing_behind(cli: Cli, home: Path) -> None:
+    kept = home / "data" / "leasehold" / "sessions"
+    assert cli("files", "lock", "notes.md", "--session", "ada").code == 0
+    for bad in ("a b", "../ada", "x" * 129):
+        for command in (["lock", "notes.md"], ["lock", "notes.md", "--", "true"], ["unlock", "notes.md"]):
+            answer = cli("files", command[0], "--session", bad, *command[1:])
+            assert answer.code == 2
+            assert "a session id is 1 to 128 of the letters" in answer.line
+    assert [secret.name for secret in kept.iterdir()] == ["ada.secret"]
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,16 @@ def test_what_is_empty_counts_as_not_set() -> None:
 @pytest.mark.parametrize(
     "name", ["LOCK_TTL_MS", "LOCK_HISTORY_TTL_SEC", "LOCK_RATE_LIMIT_PER_MIN", "LOCK_RATE_LIMIT_WINDOW_MS"]
 )
-@pytest.mark.parametrize("text", ["-1", "0", "1.5", "ten", "1e3", "٣", "9" * 30])
-def test_a_variable_that_is_no_number_above_zero_is_refused_by_name(name: str, text: str) -> None:
+@pytest.mark.parametrize("text", ["-1", "0", "1.5", "ten", "1e3", "٣", "9" * 30, "1000000000001"])
+def test_a_variable_that_is_no_number_or_out_of_bounds_is_refused_by_name(name: str, text: str) -> None:
     with pytest.raises(leasehold.InvalidRequest) as refused:
         FileSettings.from_environment({name: text})
-    assert str(refused.value) == f"{name} must be a whole number above 0, not {text!r}"
+    assert str(refused.value) == f"{name} must be a whole number from 1 to 1000000000000, not {text!r}"
+
+
+def test_the_longest_ttl_that_can_be_written_is_read_and_leading_zeros_do_not_count() -> None:
+    for text in ("1000000000000", "0" * 30 + "1000000000000"):
+        assert FileSettings.from_environment({"LOCK_TTL_MS": text}).ttl == 10**9
 
 
 def test_an_unknown_backend_and_one_without_an_address_are_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -163,19 +164,69 @@ async def test_a_file_with_links_is_upgraded_as_a_whole(shop: Shop) -> None:
     assert (await other.acquire_write("b.txt", wait=0)).mode == "write"
 
 
-async def test_half_an_upgrade_is_given_up(shop: Shop) -> None:
-    """The other reader came when there was no link yet, so it has one of the two locks only."""
+async def half_an_upgrade(shop: Shop) -> tuple[Any, Any, Any]:
+    """A reader's session and lease, and that of another who came when there was no link yet: it has one lock only."""
     (shop.root / "a.txt").write_text("x")
     one, other = await shop.session("one"), await shop.session("other")
     theirs = await other.acquire_read("a.txt")
     os.link(shop.root / "a.txt", shop.root / "b.txt")
-    mine = await one.acquire_read("a.txt")
+    return one, await one.acquire_read("a.txt"), theirs
+
+
+@pytest.mark.parametrize("is_restored", [False, True], ids=["here", "restored"])
+async def test_half_an_upgrade_still_reads_and_goes_on_with_the_next(shop: Shop, is_restored: bool) -> None:
+    one, mine, theirs = await half_an_upgrade(shop)
     with pytest.raises(leasehold.FileBusy):
         await mine.upgrade(wait=0)
-    assert mine.is_lost
-    assert await one.history() == []
+    assert mine.mode == "read"
+    assert {each.mode for each in mine} == {"shared", "exclusive"}
+    await mine.renew()
+    assert (await one.read_file("a.txt")).data == b"x"
     await theirs.release()
-    assert (await one.acquire_write("b.txt", wait=0)).mode == "write"
+    await mine.upgrade(wait=0)
+    assert mine.mode == "write"
+    if is_restored:  # the two locks have tokens of different turns by now
+        one = await shop.session("one", secret=one.secret)
+        (report,) = await one.restore()
+        assert (report.outcome, report.mode, report.fence) == ("restored", "write", mine.fence)
+    third = await shop.session("third")
+    for name in ("a.txt", "b.txt"):
+        with pytest.raises(leasehold.FileBusy):
+            await third.acquire_read(name, wait=0)
+    assert await one.release("a.txt")
+    assert await one.history() == []
+    await third.acquire_all(["a.txt", "b.txt"], wait=0)
+
+
+async def test_half_an_upgrade_that_is_cancelled_goes_on_with_the_next(async_shop: Shop) -> None:
+    _, mine, theirs = await half_an_upgrade(async_shop)
+    upgrading = asyncio.ensure_future(mine.upgrade())
+    await waiters(async_shop, "a.txt", 1)
+    # While it sleeps between two questions: in the middle of one it is given up.
+    await eventually_async(lambda: all(each.exchange is None for each in mine), WITHIN)
+    upgrading.cancel()
+    await asyncio.wait({upgrading})
+    if not mine.is_lost:
+        assert {each.mode for each in mine} == {"shared", "exclusive"}
+        await theirs.release()
+        await mine.upgrade(wait=0)
+        assert mine.mode == "write"
+
+
+async def test_all_locks_of_a_file_are_upgraded_in_the_time_of_one(own_shop: Shop) -> None:
+    """The lock of the links is free after a while, and that of the path is not at all."""
+    (own_shop.root / "a.txt").write_text("x")
+    one, other, third = [await own_shop.session(name) for name in ("one", "other", "third")]
+    await other.acquire_read("a.txt")
+    os.link(own_shop.root / "a.txt", own_shop.root / "b.txt")
+    mine, theirs = await one.acquire_read("a.txt"), await third.acquire_read("b.txt")
+    began = time.monotonic()
+    upgrading = asyncio.ensure_future(mine.upgrade(wait=4))
+    await asyncio.sleep(3)
+    await theirs.release()
+    with pytest.raises(leasehold.FileTimeout):
+        await upgrading
+    assert 3.9 < time.monotonic() - began < 6.5  # and not 7, which is each for itself
 
 
 async def test_losing_the_upgraded_lease_stops_the_body(own_shop: Shop) -> None:

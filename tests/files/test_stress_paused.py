@@ -85,14 +85,28 @@ def test_who_wakes_up_after_the_next_writer_has_written_is_refused(
     assert os.listdir(root) == ["notes"]  # noqa: PTH208 - names only
 
 
-def test_who_wakes_up_while_the_next_writer_works_is_told_and_noticed(
+def test_who_wakes_up_after_the_next_one_has_read_is_refused(
     valkey: Server, root: Path, session: Session, spawn: Callable[..., Child]
 ) -> None:
     paused = spawn(write_and_stop, valkey.url, str(root))
     paused.read(60)
     eventually(lambda: is_stopped(paused.pid), 30)
-    session.acquire_write("notes", wait=60)
+    session.acquire_read("notes", wait=60)
     assert session.read_file("notes").data == b"before"
+    paused.resume()
+    assert paused.read(60) == {"code": "file_changed", "notes": []}
+    assert session.read_file("notes").data == b"before"
+
+
+def test_who_wakes_up_before_the_next_one_has_read_is_told_and_noticed(
+    valkey: Server, root: Path, session: Session, spawn: Callable[..., Child]
+) -> None:
+    with session.read("notes"):
+        assert session.read_file("notes").data == b"before"
+    paused = spawn(write_and_stop, valkey.url, str(root))
+    paused.read(60)
+    eventually(lambda: is_stopped(paused.pid), 30)
+    session.acquire_write("notes", wait=60)
     paused.resume()
     told = paused.read(60)
     # It could not be kept from it, but it is not told that all went well.

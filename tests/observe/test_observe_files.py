@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
+from prometheus_client import CollectorRegistry
 from tests.observe.scraping import Scrape
+from tests.support.waiting import eventually_async
+
+import leasehold
+from leasehold.core.observing import Operation, observed
+from leasehold.files import FileLocks, FileSettings
+from leasehold.observe import observe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,3 +99,97 @@ def test_a_script_of_sessions_leaves_these_figures(
     assert found.total("leasehold_hold_seconds_count", kind="file") >= 9, "the locks behind the files"
     assert "CANARY" not in found.text
     assert [secret for secret in told["secrets"] if secret in found.text] == []
+
+
+ATTEMPTS, FAULTS = "orchestrator_file_lock_attempts_total", "leasehold_store_errors_total"
+
+
+async def test_each_attempt_that_the_store_does_not_answer_is_one_fault(
+    own_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    registry = CollectorRegistry()
+    store = own_server("valkey9")
+    async with leasehold.connect(store.url, timeout=0.5) as locks:
+        observe(locks, registry=registry, tracing=False, logging=False)
+        session = await FileLocks(locks, root=tmp_path, settings=FileSettings(wait=0)).session("one")
+        lease = await session.acquire_read("a.txt")
+        store.kill()
+        for ask in (session.acquire_write, session.acquire_read, session.acquire_write):
+            with pytest.raises(leasehold.StoreUnavailable):
+                await ask("b.txt")
+        with pytest.raises(leasehold.StoreUnavailable):
+            await lease.upgrade()
+    found = Scrape.of(registry)
+    assert found.total(ATTEMPTS, outcome="error") == 4
+    assert found.total(FAULTS, error="unavailable") == 4
+
+
+async def test_a_fault_that_an_operation_inside_an_attempt_has_met_is_counted_once(
+    own_server: Callable[..., Server],
+) -> None:
+    registry = CollectorRegistry()
+    store = own_server("valkey9")
+    async with leasehold.connect(store.url, timeout=0.5) as locks:
+        observe(locks, registry=registry, tracing=False, logging=False)
+        store.kill()
+        operation = Operation("file", "write", "a", is_attempt=True)
+        for _ in range(2):
+            with pytest.raises(leasehold.StoreUnavailable):
+                await observed(locks.lookout, lambda: 0.0, operation, lambda: locks.acquire("a", wait=0))
+    found = Scrape.of(registry)
+    assert found.total(ATTEMPTS, outcome="error") == 2
+    assert found.total(FAULTS) == 2
+
+
+def wait_for_ever(parent: Any, url: str, root: str, secret: str) -> None:
+    """A process that waits for a file until it is killed."""
+    import leasehold
+    from leasehold.files.blocking import FileLocks
+
+    with leasehold.blocking.connect(url) as locks:
+        FileLocks(locks, root=root).session("one", secret=secret).acquire_write("busy.txt", wait=None)
+
+
+async def test_a_restore_that_finds_nothing_to_restore_is_no_attempt(
+    valkey: Server, tmp_path: Path, spawn: Callable[..., Child]
+) -> None:
+    registry = CollectorRegistry()
+    async with leasehold.connect(valkey.url) as locks:
+        files = FileLocks(locks, root=tmp_path, settings=FileSettings(ttl=60))
+        one, other = await files.session("one"), await files.session("other")
+        await one.acquire_write("held.txt")
+        await other.acquire_write("busy.txt")
+        child = spawn(wait_for_ever, valkey.url, str(tmp_path), one.secret)
+
+        async def has_asked() -> bool:
+            return (await files.inspect("busy.txt")).waiters == 1
+
+        await eventually_async(has_asked, 30)
+        child.kill()
+        observe(locks, registry=registry, tracing=False, logging=False)
+        again = await files.session("one", secret=one.secret)
+        assert [entry.state for entry in await again.history()] == ["held", "asked"]
+        assert [report.outcome for report in await again.restore()] == ["restored"]
+        assert len(await again.history()) == 1
+    found = Scrape.of(registry)
+    assert found.total(ATTEMPTS, operation="restore") == 1
+    assert found.total("orchestrator_file_lock_attempt_seconds_count", operation="restore") == 1
+    assert found.total("orchestrator_file_lock_acquire_seconds_count", operation="restore") == 1
+
+
+async def test_files_that_are_refused_count_as_attempts_that_failed(valkey: Server, tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    async with leasehold.connect(valkey.url) as locks:
+        observe(locks, registry=registry, tracing=False)
+        session = await FileLocks(locks, root=tmp_path).session("one")
+        for bad in ("../CANARY.txt", "", "CANARY\0", "CANARY-\udcff"):
+            with pytest.raises(leasehold.InvalidRequest):
+                await session.acquire_all(["a.txt", bad])
+        for acquire in (session.acquire_read, session.acquire_write):
+            with pytest.raises(leasehold.InvalidRequest):
+                await acquire("../CANARY.txt")
+    found = Scrape.of(registry)
+    assert found.value(ATTEMPTS, operation="write", outcome="error") == 5
+    assert found.value(ATTEMPTS, operation="read", outcome="error") == 1
+    assert found.total(FAULTS) == 0
+    assert "CANARY" not in found.text

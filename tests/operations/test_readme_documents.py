@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from examples.wiki import Page as WikiPage
 from examples.wiki import Wiki, signed_in
-from tests.operations.pages import Page
+from tests.operations.pages import ROOT, Page
 from tests.support.waiting import eventually_async
 
 import leasehold
@@ -124,6 +124,23 @@ async def test_a_consumer_does_each_payout_once_under_its_lock(
             await broker.publish({"deal_id": deal_id}, stream="payouts")
         await eventually_async(has_paid, within=60)
     assert said.count("paying 42\n") == 1
+
+
+@PAGE.runs("FileLocks(locks, root=root)")
+async def test_an_agent_writes_a_file_under_its_lock(
+    example: Example, names: dict[str, Any], tmp_path: Path, capsys
+) -> None:
+    (tmp_path / "src").mkdir()
+    await example.run(names | {"root": tmp_path})
+    assert re.fullmatch(r"written under fence \d{16}\n", capsys.readouterr().out)
+    assert (tmp_path / "src" / "app.py").read_bytes() == b"class New: ...\n"
+
+
+def test_everything_the_readme_leads_to_is_there() -> None:
+    text = (ROOT / PAGE.path).read_text(encoding="utf-8")
+    led_to = set(re.findall(r"\]\((?!https?:)([^)#]+)", text))
+    assert {"docs/files.md", "docs/images/take-over.png", "web/packages/react/README.md"} <= led_to
+    assert [path for path in led_to if not (ROOT / path).exists()] == []
 
 
 @PAGE.runs("lock_router(locks")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.cli.exits import Exit
 from leasehold.cli.failures import FailureError
+from leasehold.files.credentials import check_session_id
 from leasehold.valkey.embedded import default_data_dir
 
 if TYPE_CHECKING:
@@ -37,16 +38,18 @@ class Whose:
 def find_session(
     session: str | None, secret_file: Path | None, environ: Mapping[str, str], *, make: bool
 ) -> Whose:
-    """What the options say, else the environment, else the user's own; ``make`` makes a secret where there is none."""
-    session = session or environ.get("LEASEHOLD_SESSION") or default_session()
+    """What the options say, else the environment, else the user's own; ``make`` makes a secret where there is none.
+
+    `InvalidRequest` for an id that is none, before anything is read or made for it.
+    """
+    session = check_session_id(session or environ.get("LEASEHOLD_SESSION") or default_session())
     if secret_file is None and (secret := environ.get("LEASEHOLD_SESSION_SECRET")):
         return Whose(session, secret, None)
     if secret_file is None and (named := environ.get("LEASEHOLD_SESSION_SECRET_FILE")):
         secret_file = Path(named)
     if secret_file is None:
-        # An id that is none is refused later; here it must not lead anywhere else.
         data_dir = default_data_dir()
-        secret_file = data_dir / "sessions" / f"{_NOT_FOR_IDS.sub('-', session)[:128]}.secret"
+        secret_file = data_dir / "sessions" / f"{session}.secret"
         if make:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             secret_file.parent.mkdir(mode=0o700, exist_ok=True)

@@ -67,8 +67,9 @@ Outcome = Literal[
     "invalid",
     "cancelled",
     "error",
+    "nothing",
 ]
-"""How it ended. ``unavailable`` is the unknown one: the store gave no answer."""
+"""How it ended. ``unavailable`` is the unknown one: the store gave no answer. ``nothing``: there was nothing to do."""
 
 T = TypeVar("T")
 
@@ -138,10 +139,14 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class RateLimitChecked:
-    """A session was asked whether it may try; ``verb`` is what it wanted to do."""
+    """A session was asked whether it may try; ``verb`` is what it wanted to do.
+
+    ``store`` is the address of the store that counts, if it is not this process.
+    """
 
     verb: Verb
     is_allowed: bool
+    store: str = ""
 
 
 Event = LeaseEnded | LossFound | Renewed | RateLimitChecked

@@ -84,10 +84,21 @@ class Book:
             answer = await self._change(changes)
         return self._checked(answer) == 1
 
-    async def forget(self, fields: Sequence[str]) -> None:
-        """Remove these entries. If the session is forgotten, so are they."""
-        if fields:
-            await self._change([Change(field, WHATEVER, "") for field in fields])
+    async def forget(self, entries: Sequence[Entry]) -> None:
+        """Remove these entries, except those that another process has changed since: what they stand for is its own.
+
+        If the session is forgotten, so are they.
+        """
+        changes = [Change(entry.field, entry.encode(), "") for entry in entries]
+        if changes and await self._change(changes) == 0 and len(changes) > 1:
+            for change in changes:
+                await self._change([change])
+
+    async def forget_own(self, entry: Entry) -> None:
+        """Remove the entry if this opening of the session was the last to change it, also if it never heard so."""
+        if await self._change([Change(entry.field, entry.encode(), "")]) == 0:
+            found = await self.entries()
+            await self.forget([it for it in found if (it.field, it.epoch) == (entry.field, entry.epoch)])
 
     async def entries(self) -> list[Entry]:
         """Everything that is written down, the oldest first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from leasehold.core.answers import Own
@@ -45,7 +45,7 @@ class Identity:
         return [self.secret.token(entry.field, turn, name) for turn in turns]
 
     def holder(self, entry: Entry, name: str) -> Holder:
-        """What others see. The second lock of a file with several links is marked as such."""
+        """What others see. The lock of the inode of a file with several links is marked as such."""
         shown: dict[str, Any] = {
             "session": self.session_id,
             "epoch": self.epoch,
@@ -53,9 +53,12 @@ class Identity:
             "path": shorten(entry.path),
             "by": self.by,
         }
+        place = entry.names.index(name)
         if entry.purpose is not None:
             shown["purpose"] = entry.purpose
-        if name != entry.names[0]:
+        if place < len(entry.paths):
+            shown["path"] = shorten(entry.paths[place])
+        else:
             shown["link"] = True
         return shown
 
@@ -68,7 +71,7 @@ def mode_of(access: Access) -> Mode:
 def settled(entry: Entry, leases: Mapping[str, LeaseState], *, mode: Access) -> Entry:
     """The entry now that the session has the file."""
     fence = leases[entry.names[0]].fence
-    return replace(entry, state="held", fence=fence, settled=entry.turn, mode=mode)
+    return entry.but(state="held", fence=fence, settled=entry.turn, mode=mode)
 
 
 def names_of(entries: Sequence[Entry]) -> list[str]:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from leasehold.core.lease import LeaseState
 from leasehold.core.together import LeasesState
+from leasehold.errors import LeaseLost
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from leasehold.core.engine import Engine
     from leasehold.errors import LossReason
     from leasehold.files.history import Access, Entry
 
 L = TypeVar("L", bound=LeaseState)
+
+
+_TAKEN = "another process of its session has restored it, or somebody took the lock by force"
+
+
+def lost_file(path: str, reason: LossReason) -> LeaseLost:
+    """The loss of a file's lock, for those who know it by its path."""
+    return LeaseLost(path, reason, why=_TAKEN if reason == "taken" else None)
 
 
 class Owner(Protocol):
@@ -34,9 +44,9 @@ class Owner(Protocol):
 
 
 class FileHold(LeasesState[L]):
-    """One file that is held: its lock, and a second one behind a file with several hard links.
+    """One file that is held: its lock, and for a file with several hard links that of the inode.
 
-    It counts as held only while both are. ``trimmed`` says that a longer ttl was asked for than is allowed.
+    It counts as held only while all are. ``trimmed`` says that a longer ttl was asked for than is allowed.
     """
 
     def __init__(
@@ -68,6 +78,10 @@ class FileHold(LeasesState[L]):
         """Grows with every grant of the file's lock; an upgrade is one, too."""
         return self._leases[self.entry.names[0]].fence
 
+    def fence_of(self, name: str) -> int:
+        """The fence of one of its locks."""
+        return self._leases[name].fence
+
     @property
     def ttl(self) -> float:
         """For how many seconds it is granted or renewed."""
@@ -76,6 +90,24 @@ class FileHold(LeasesState[L]):
     def loss(self) -> LossReason | None:
         """Why it is not held any more; of files that are held together, why they are not."""
         return super().loss() if self._group is None else self._group.loss()
+
+    def check(self) -> None:
+        """Return if it is held at this moment, raise `LeaseLost` if not."""
+        if (reason := super().loss()) is not None:
+            raise lost_file(self.path, reason)
+
+    async def renew_all(self, ttl: float | None) -> None:
+        """Renew its leases; `LeaseLost` if it has ended."""
+        with self.named():
+            await super().renew_all(ttl)
+
+    @contextmanager
+    def named(self) -> Generator[None]:
+        """Have the loss of a lock told as that of the file."""
+        try:
+            yield
+        except LeaseLost as lost:
+            raise lost_file(self.path, lost.reason) from lost
 
     async def give_back(self) -> None:
         """End its leases, and forget it."""
@@ -103,26 +135,40 @@ class FileHolds(LeasesState[L], Generic[L, H]):
     """Files that are held together: all of them or none. By their paths, as they were given or as people know them."""
 
     def __init__(self, engine: Engine[L], holds: Sequence[H], spellings: dict[str, H]) -> None:
-        # A lock that two of them share, because they are links to one file, is there once.
-        super().__init__(engine, list({lease.name: lease for hold in holds for lease in hold}.values()))
-        self.files: dict[str, H] = {hold.path: hold for hold in holds}
+        super().__init__(engine, [lease for hold in holds for lease in hold])
+        self._holds = tuple(holds)
+        self.files: dict[str, H] = {path: hold for hold in holds for path in hold.entry.paths}
         self._spellings = {**spellings, **self.files}
         for hold in holds:
             hold.join(self, self._lost)
 
     def file(self, path: str) -> H:
-        """The hold of one of them."""
+        """The hold of one of them. Two links to one file have the same."""
         return self._spellings[path]
 
     @property
     def fences(self) -> dict[str, int]:
         """The fence of each file by its path."""
-        return {path: hold.fence for path, hold in self.files.items()}
+        return {
+            path: hold.fence_of(name)
+            for hold in self._holds
+            for path, name in zip(hold.entry.paths, hold.entry.names, strict=False)
+        }
+
+    def check(self) -> None:
+        """Return if all of them are held at this moment, raise `LeaseLost` for the first that is not."""
+        for hold in self._holds:
+            hold.check()
+
+    async def renew_all(self, ttl: float | None) -> None:
+        """Renew each of them; `LeaseLost` for the first that has ended."""
+        for hold in self._holds:
+            await hold.renew_all(ttl)
 
     async def give_back(self) -> None:
         """Give each of them back, whatever happens to the others; then raise what happened first."""
         failure: Exception | None = None
-        for hold in self.files.values():
+        for hold in self._holds:
             try:
                 await hold.give_back()
             except Exception as error:  # noqa: BLE001 - the others are given back all the same

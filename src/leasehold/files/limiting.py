@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from leasehold.core.observing import RateLimitChecked
 from leasehold.errors import InvalidRequest, RateLimited, StoreUnavailable
+from leasehold.files.outage import Outage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +37,9 @@ class RateLimits:
     def __init__(self, settings: FileSettings, world: World, lookout: Lookout, *, timeout: float) -> None:
         self._world = world
         self._lookout = lookout
-        self._is_remote = settings.rate_limit_url is not None
+        self._where = "" if settings.rate_limit_url is None else _address(settings.rate_limit_url)
+        # Of its own: the store of the locks may be well while this one is away, and the other way round.
+        self._outage = Outage(f"the store of rate limits at {self._where}", store=self._where)
         self._count: Callable[[str], float | None] | None = None
         self._clear: Callable[[str], None] | None = None
         if settings.rate_limit is not None:
@@ -47,7 +51,7 @@ class RateLimits:
             return
         retry_after = await self._do(self._count, session_id)
         if self._lookout.observer is not None:
-            self._lookout.observer.hear(RateLimitChecked(verb, retry_after is None))
+            self._lookout.observer.hear(RateLimitChecked(verb, retry_after is None, self._where))
         if retry_after is not None:
             raise RateLimited(
                 f"session {session_id!r} asks for too many locks; it may go on in {retry_after:.1f} s, and can "
@@ -61,7 +65,9 @@ class RateLimits:
             await self._do(self._clear, session_id)
 
     async def _do(self, work: Callable[[str], Any], session_id: str) -> Any:
-        return await self._world.aside(lambda: work(session_id)) if self._is_remote else work(session_id)
+        if not self._where:
+            return work(session_id)
+        return await self._outage.watch(self._world.aside(lambda: work(session_id)))
 
     def _set_up(self, amount: int, settings: FileSettings, timeout: float) -> None:
         try:
@@ -75,6 +81,7 @@ class RateLimits:
         item = RateLimitItemPerSecond(amount, math.ceil(settings.rate_window), namespace="leasehold")
         storage = _storage(settings.rate_limit_url, timeout)
         strategy = MovingWindowRateLimiter(storage)
+        where = self._where
 
         def count(session_id: str) -> float | None:
             """None if one more is allowed, otherwise the seconds until it will be."""
@@ -83,14 +90,14 @@ class RateLimits:
                     return None
                 reset_at = strategy.get_window_stats(item, "file", session_id).reset_time
             except storage.base_exceptions as error:
-                raise _unavailable(error) from error
+                raise _unavailable(error, where) from error
             return max(0.0, reset_at - time.time())
 
         def clear(session_id: str) -> None:
             try:
                 strategy.clear(item, "file", session_id)
             except storage.base_exceptions as error:
-                raise _unavailable(error) from error
+                raise _unavailable(error, where) from error
 
         self._count, self._clear = count, clear
 
@@ -104,8 +111,32 @@ def _storage(url: str | None, timeout: float) -> Any:
     known = _SCHEMES.get(scheme)
     if not separator or known is None:
         raise InvalidRequest(f"rate_limit_url begins with one of {', '.join(_SCHEMES)}, followed by ://")
-    return storage_from_string(f"{known}://{rest}", socket_timeout=timeout, socket_connect_timeout=timeout)
+    try:
+        return storage_from_string(
+            f"{known}://{rest}", socket_timeout=timeout, socket_connect_timeout=timeout
+        )
+    except ValueError:  # it may repeat a part of the URL, and a password may be anywhere in that
+        raise _malformed() from None
 
 
-def _unavailable(error: BaseException) -> StoreUnavailable:
-    return StoreUnavailable(f"the store of rate limits cannot be reached ({type(error).__name__})")
+def _address(url: str) -> str:
+    """Where the URL leads, without who goes there."""
+    try:
+        parts = urlsplit(url)
+        host = f"{parts.hostname or 'localhost'}:{parts.port or 6379}"
+    except ValueError:
+        raise _malformed() from None
+    return f"unix://{unquote(parts.path)}" if parts.scheme == "unix" else host
+
+
+def _malformed() -> InvalidRequest:
+    return InvalidRequest(
+        "the host, the port or the database in rate_limit_url is not valid; special characters in a password are "
+        "written as %XX"
+    )
+
+
+def _unavailable(error: BaseException, where: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"the store of rate limits at {where} cannot be reached ({type(error).__name__})", store=where
+    )

@@ -57,7 +57,9 @@ class FileLease(FileHold["Lease"], client.Leases):
 
         On return ``mode`` is ``write`` and ``fence`` has grown. While it waits for other readers, nobody new gets in.
         Raises `UpgradeRefused` at once if another reader waits for the same, `FileTimeout` or `FileBusy` (``wait=0``)
-        if others still read: then it is still held for reading. Raises `LeaseLost` if it had ended. If the outcome is
+        if others still read: then it is still held for reading, as it is if it is cancelled while it waits. Of a
+        file with several hard links the other names may be closed to readers by then, until it is released; the
+        next upgrade goes on from there. ``wait`` is for all of it. Raises `LeaseLost` if it had ended. If the outcome is
         unknown (`StoreUnavailable`, or cancelled while the store was asked), it is given up altogether.
         """
         await self._owner.upgrade(self, wait)
@@ -212,7 +214,7 @@ class Session:
         purpose: str | None = None,
         renew: bool = False,
     ) -> FileLeases:
-        """All of the files, held for writing, or none of them."""
+        """All of the files, held for writing, or none of them. Two links to one file are one lease."""
         return await self._acquire_all(
             paths, self._core.terms(ttl, wait, purpose or self._purpose, renew=renew)
         )
@@ -224,6 +226,8 @@ class Session:
     async def release(self, path: Path) -> bool:
         """Give the file back, also one that an earlier process of the session holds; False if none does.
 
+        Other names of the file that were asked for with it by `acquire_all` are given back, too.
+
         Of several leases on one file the latest. Raises what `FileLease.release` raises. Never counted by the rate limit.
         """
         return await self._core.release(path)
@@ -231,8 +235,9 @@ class Session:
     async def read_file(self, path: Path) -> FileContent:
         """What is in a file that this session holds, with its SHA-256 and the fence.
 
-        `InvalidRequest` if the session does not hold it, `LeaseLost` if it does not any more, `NotFound` if there is
-        no such file.
+        While the lease lasts no earlier writer of `write_file` changes it any more, not even one that was paused, if this
+        process may write to its directory. `InvalidRequest` if the session does not hold it, `LeaseLost` if it does not
+        any more, `NotFound` if there is no such file.
         """
         return await self._core.read_file(path)
 
@@ -241,7 +246,9 @@ class Session:
 
         On return it is on disk, under a valid lease that the store has confirmed right before. Raises, and nothing was
         changed: `FileChanged` if the file is not what this session last saw of it (what it never looked at is
-        not compared), `InvalidRequest` if it has several hard links or is not held for writing, `LeaseLost`.
+        not compared), `InvalidRequest` if it has several hard links or is not held for writing, `LeaseLost`
+        unless it has ``is_replaced``: then the lease ended in the middle, the new contents are there, and somebody else may
+        have had the file by then. After an `OSError` it is not known what is there; it has a note if it was replaced.
         See `leasehold.files.writing` for the rest. If it is cancelled, the write is waited for.
         """
         return await self._core.write_file(path, data)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core.bounds import MIN_TTL, check_wait
 from leasehold.core.lease import LeaseState
-from leasehold.core.observing import Operation, observed
+from leasehold.core.observing import Operation, Result, observed, outcome_of
 from leasehold.errors import InvalidRequest, LeaseholdError
 from leasehold.files.identity import Files
 from leasehold.files.limiting import RateLimits
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from leasehold.core.engine import Engine
-    from leasehold.core.observing import Verb
+    from leasehold.core.observing import Outcome, Verb
     from leasehold.files.identity import FileId
     from leasehold.files.settings import FileSettings
     from leasehold.files.store import FileStore
@@ -35,6 +35,7 @@ DEFAULT: Any = ...
 
 _PURPOSE_AT_MOST = 200
 _FILES_AT_ONCE = 100
+_REFUSED_AT_MOST = 300
 
 
 class Office(Generic[L]):
@@ -65,27 +66,50 @@ class Office(Generic[L]):
     now = staticmethod(time.time)
     """For showing to people."""
 
-    async def identify(self, path: Path) -> FileId:
-        """Which file is meant. In a thread: the file system may be slow."""
-        return await self.world.aside(lambda: self.files.identify(path))
+    async def identify(self, path: Path, *, verb: Verb | None = None) -> FileId:
+        """Which file is meant. In a thread: the file system may be slow. A refusal counts as an attempt at ``verb``."""
+        try:
+            return await self.world.aside(lambda: self.files.identify(path))
+        except InvalidRequest as error:
+            if verb is not None:
+                self._tell_refusal(verb, path, error)
+            raise
 
     async def identify_all(self, paths: Iterable[Path]) -> dict[str, FileId]:
-        """Which files are meant, by what they were called. Two spellings of one file are one."""
+        """Which files are meant, by what they were called. Two spellings of one file are one.
+
+        They are wanted for writing, and a refusal counts as an attempt at that.
+        """
         if isinstance(paths, str | bytes):
             raise InvalidRequest("several files are given as a list of paths, not as one text")
         several = list(paths)
         if not 1 <= len(several) <= _FILES_AT_ONCE:
             raise InvalidRequest(f"1 to {_FILES_AT_ONCE} files can be locked together, not {len(several)}")
-        found = await self.world.aside(lambda: [self.files.identify(path) for path in several])
+        try:
+            found = await self.world.aside(lambda: [self.files.identify(path) for path in several])
+        except InvalidRequest as error:
+            self._tell_refusal("write", several, error)
+            raise
         return {str(path): file for path, file in zip(several, found, strict=True)}
 
     def attempt(
         self, verb: Verb, name: str, work: Callable[[], Coroutine[Any, Any, T]]
     ) -> Coroutine[Any, Any, T]:
-        """Do what a session asked for: who watches is told, and the log if the store is away."""
+        """Do what a session asked for: who watches is told, and the log if the store is away.
+
+        A restore that returns None had nothing to restore.
+        """
         operation = Operation("file", verb, name, is_attempt=True)
         engine = self.engine
-        return self._outage.watch(observed(engine.lookout, engine.clock.now, operation, work))
+        judge = _judge_restore if verb == "restore" else None
+        return self._outage.watch(observed(engine.lookout, engine.clock.now, operation, work, judge=judge))
+
+    def _tell_refusal(self, verb: Verb, wanted: object, error: InvalidRequest) -> None:
+        observer = self.engine.lookout.observer
+        if observer is not None:
+            # A path that is refused may be anything: not text, or text that no log can take.
+            operation = Operation("file", verb, ascii(wanted)[:_REFUSED_AT_MOST], is_attempt=True)
+            observer.begin(operation)(Result(outcome_of(error), 0.0, error))
 
     def watch(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         """Do something that is no attempt at a lock."""
@@ -102,6 +126,10 @@ class Office(Generic[L]):
     def patience(self, wait: float | None) -> float | None:
         """The wait that was asked for, or that of the settings."""
         return self.settings.wait if wait is DEFAULT else check_wait(wait)
+
+
+def _judge_restore(report: object) -> Outcome:
+    return "nothing" if report is None else "success"
 
 
 def check_purpose(purpose: Any) -> str | None:

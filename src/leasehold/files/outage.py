@@ -1,4 +1,4 @@
-"""A word in the log when the store goes away, and one when it is back; not one for every caller."""
+"""A word in the log when a store goes away, and one when it is back; not one for every caller."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold.errors import StoreUnavailable
+from leasehold.valkey.store_faults import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -15,10 +16,15 @@ _log = logging.getLogger("leasehold.files")
 
 
 class Outage:
-    """Whether the store was there when it was last asked."""
+    """Whether a store was there when it was last asked.
 
-    def __init__(self, where: str) -> None:
+    ``where`` is how it is called in the log, and ``store`` what its errors say (`StoreUnavailable.store`): those of
+    another store say nothing about this one.
+    """
+
+    def __init__(self, where: str, *, store: str = "") -> None:
         self._where = where or "the store"
+        self._store = store
         self._is_out = False
 
     async def watch(self, work: Coroutine[Any, Any, T]) -> T:
@@ -26,14 +32,14 @@ class Outage:
         try:
             result = await work
         except StoreUnavailable as error:
-            if not self._is_out:
+            if error.store == self._store and not self._is_out:
                 self._is_out = True
-                # The kind and the place only: what a driver says may quote what was sent.
-                cause = type(error.__cause__).__name__ if error.__cause__ else "no answer"
+                fault = fault_of(error)
+                # The code and the place only: what a driver says may quote what was sent.
                 _log.warning(
                     "unavailable: %s cannot be reached (%s); file locks are refused until it can",
                     self._where,
-                    cause,
+                    fault and fault.code,
                 )
             raise
         if self._is_out:

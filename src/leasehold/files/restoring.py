@@ -13,6 +13,7 @@ from leasehold.errors import LeaseholdError, LeaseLost, LockBusy
 from leasehold.files.book import Change
 from leasehold.files.claims import mode_of
 from leasehold.files.contention import refusal
+from leasehold.files.holding import lost_file
 from leasehold.files.office import quietly
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class Restored(Generic[H]):
 
     ``restored``: the lease was alive and has the same fence, so nobody else had the file for writing in between.
     ``reacquired``: it had ended; there is a new one with a new fence, and the file may have been changed meanwhile.
-    ``lost``: somebody else has the file, ``lost_to``, and the session does not hold it any more. ``failed``: it is not
+    ``lost``: somebody else has the file, ``lost_to``, or another process of this session, which took it over or gave it
+    back in this moment; here it is not held. ``failed``: it is not
     known (``error`` says why), and it can be tried again.
     """
 
@@ -86,13 +88,15 @@ class Restorer(Generic[L, H]):
         return [reports[entry.field] for entry in todo if entry.field in reports]
 
     async def _restore(self, entry: Entry) -> Restored[H] | None:
-        """None if the session never had it, or has given it back meanwhile."""
+        """None if the session never had it."""
         session = self._session
         await self._office.limits.check(session.session_id, "restore")
         begun = entry.next_turn(epoch=session.identity.epoch)
         # Compared: of two processes that restore at once only one goes on from here.
         if not await session.book.note([Change(entry.field, entry.encode(), begun.encode())]):
-            return None
+            if entry.state == "asked":
+                return None
+            raise lost_file(entry.path, "taken")
         leases: list[L] = []
         try:
             if found := await self._resume(entry, begun, leases):
@@ -106,9 +110,9 @@ class Restorer(Generic[L, H]):
                 self._drop(leases)
                 before, begun = begun, begun.next_turn(epoch=session.identity.epoch)
                 if not await session.book.note([Change(begun.field, before.encode(), begun.encode())]):
-                    return None
+                    raise lost_file(entry.path, "taken")
             if entry.state == "asked":
-                await session.book.forget([entry.field])
+                await session.book.forget([begun])
                 return None
             leases += await self._acquire(begun)
             (hold,) = await session.take_over([begun], leases, entry.mode)
@@ -164,7 +168,7 @@ class Restorer(Generic[L, H]):
                 own=session.identity.own([begun]),
             )
         except LockBusy as busy:
-            await quietly(session.book.forget([begun.field]))
+            await quietly(session.book.forget([begun]))
             raise refusal(busy, begun.path, session=session.session_id, wait=self._timeout) from busy
 
     def _drop(self, leases: list[L]) -> None:

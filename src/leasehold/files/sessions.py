@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from leasehold.core.answers import DONE
 from leasehold.core.lease import LeaseState
 from leasehold.core.together import acquire_in_turn, give_back
-from leasehold.errors import InvalidRequest, LeaseLost, LockBusy, NotFound, StoreError
+from leasehold.errors import InvalidRequest, LeaseLost, LockBusy, NotFound, StoreError, StoreUnavailable
 from leasehold.files import contents, writing
 from leasehold.files.book import WHATEVER, Book, Change, as_it_was
 from leasehold.files.claims import Identity, mode_of, names_of, settled
 from leasehold.files.contention import refusal, upgrade_refusal
 from leasehold.files.history import Entry
+from leasehold.files.holding import lost_file
 from leasehold.files.office import check_purpose, quietly
+from leasehold.files.seen import Seen
 from leasehold.files.upgrading import Rival, upgrade_lease
 from leasehold.valkey.options import default_holder
 
@@ -57,6 +59,11 @@ class Terms:
     renew: bool
 
 
+def _held(entries: Sequence[Entry], leases: Sequence[LeaseState], access: Access) -> list[Entry]:
+    by_name = {lease.name: lease for lease in leases}
+    return [settled(entry, by_name, mode=access) for entry in entries]
+
+
 class SessionCore(Generic[L, H]):
     """One opening of a session: its leases, its page in the store, and what it has seen of files."""
 
@@ -78,7 +85,10 @@ class SessionCore(Generic[L, H]):
             lambda: [hold.entry for hold in list(self.held.values())],
         )
         self._make_hold = make_hold
-        self._seen: dict[str, str] = {}
+        self._seen = Seen()
+        # Lists, because threads may share a session, and one step adds or removes.
+        self._writing: list[str] = []
+        self._doubtful: list[tuple[float, list[list[Entry]]]] = []
         self.held: dict[str, H] = {}
 
     async def open(self) -> None:
@@ -102,7 +112,7 @@ class SessionCore(Generic[L, H]):
 
     async def acquire_one(self, path: Path, access: Access, terms: Terms) -> H:
         """The file, held; nothing of it is left behind otherwise."""
-        file = await self.office.identify(path)
+        file = await self.office.identify(path, verb=access)
         (hold,) = await self._attempt(access, [file], terms)
         return hold
 
@@ -111,7 +121,7 @@ class SessionCore(Generic[L, H]):
         called = await self.office.identify_all(paths)
         files = list({file.sha256: file for file in called.values()}.values())
         holds = await self._attempt("write", files, terms)
-        by_name = {file.sha256: hold for file, hold in zip(files, holds, strict=True)}
+        by_name = {name: hold for hold in holds for name in hold.entry.names}
         return holds, {spelling: by_name[file.sha256] for spelling, file in called.items()}
 
     async def _attempt(self, access: Access, files: Sequence[FileId], terms: Terms) -> list[H]:
@@ -128,6 +138,7 @@ class SessionCore(Generic[L, H]):
         leases: list[L] | None = None
         try:
             await self._write_down(entries)
+            await self._forget_doubtful()
             if access == "write" and len(names_of(entries)) > 1:
                 leases = await engine.attempt_all(
                     names_of(entries), terms.ttl, None, terms.renew, None, None, self.identity.own(entries)
@@ -152,15 +163,36 @@ class SessionCore(Generic[L, H]):
         except BaseException as error:
             for lease in leases or ():
                 engine.renounce(lease)
-            forget = quietly(self.book.forget([entry.field for entry in (*before, *entries)]))
-            if isinstance(error, Exception):
-                await forget
-            else:  # cancelled: nobody waits for it
-                engine.concurrency.spawn(forget)
+            asked = [*before, *entries]
             if isinstance(error, LockBusy):
+                await quietly(self.book.forget(asked))
                 path = next(entry.path for entry in entries if error.name in entry.names)
                 raise refusal(error, path, session=self.session_id, wait=terms.wait) from error
+            written = [asked] if leases is None else [asked, _held(entries, leases, access)]
+            if isinstance(error, StoreUnavailable):
+                # What was asked may still arrive, and then only the entry knows of it.
+                self._doubtful.append((engine.clock.now() + 2 * terms.ttl, written))
+            elif isinstance(error, Exception):
+                await quietly(self._take_back(written))
+            else:  # cancelled: nobody waits for it
+                engine.concurrency.spawn(quietly(self._take_back(written)))
             raise
+
+    async def _take_back(self, written: Sequence[Sequence[Entry]]) -> None:
+        """End what there may be behind the entries, and only then forget them, in whichever version is written down."""
+        for entry in written[0]:
+            await self._release_entry(entry)
+        for version in written:
+            await self.book.forget(version)
+
+    async def _forget_doubtful(self) -> None:
+        """Forget what was asked for without an answer, when no lease can have come of it that has not ended."""
+        now = self.engine.clock.now()
+        for doubt in [doubt for doubt in self._doubtful if doubt[0] < now]:
+            for version in doubt[1]:
+                await self.book.forget(version)
+            with suppress(ValueError):  # another thread was here
+                self._doubtful.remove(doubt)
 
     async def take_over(
         self, entries: Sequence[Entry], leases: Sequence[L], access: Access, *, trimmed: bool = False
@@ -170,13 +202,13 @@ class SessionCore(Generic[L, H]):
         `LeaseLost` if another process of the session is restoring them, which takes them from us.
         """
         by_name = {lease.name: lease for lease in leases}
-        held = [settled(entry, by_name, mode=access) for entry in entries]
+        held = _held(entries, leases, access)
         changes = [
             Change(entry.field, as_it_was(before), entry.encode())
             for before, entry in zip(entries, held, strict=True)
         ]
         if not await self.book.note(changes):
-            raise LeaseLost(entries[0].path, "taken")
+            raise lost_file(entries[0].path, "taken")
         holds: list[H] = []
         for entry in held:
             mine = [by_name[name] for name in entry.names]
@@ -192,7 +224,8 @@ class SessionCore(Generic[L, H]):
     async def _give_back(self, hold: H) -> None:
         lost: LeaseLost | None = None
         try:
-            await give_back(self.engine, list(hold))
+            with hold.named():
+                await give_back(self.engine, list(hold))
         except LeaseLost as error:
             lost = error
         except StoreError as error:
@@ -201,7 +234,7 @@ class SessionCore(Generic[L, H]):
         self.held.pop(hold.entry.field, None)
         # In a forked child it is still the parent's.
         if not hold.is_forgotten and all(lease.is_ours for lease in hold):
-            await self.book.forget([hold.entry.field])
+            await self.book.forget_own(hold.entry)
             hold.is_forgotten = True
             _log.info("session %s: %r is %s", self.session_id, hold.path, "lost" if lost else "released")
         if lost is not None:
@@ -220,47 +253,46 @@ class SessionCore(Generic[L, H]):
         # Written down first, as a turn that may have got it.
         begun = before.next_turn(epoch=self.identity.epoch)
         if not await self.book.note([Change(begun.field, as_it_was(before), begun.encode())]):
-            raise LeaseLost(hold.path, "taken")
+            raise lost_file(hold.path, "taken")
         hold.entry = begun
-        writing_entry = replace(begun, mode="write")
+        writing_entry = begun.but(mode="write")
         own = self.identity.own([writing_entry])
-        # The lock of the links first: whoever has the other one has it, too, unless the link is newer than its lease.
-        for name in reversed(begun.names):
-            lease = next(each for each in hold if each.name == name)
+        todo = [lease for name in reversed(begun.names) if (lease := hold[name]).mode == "shared"]
+        give_up_at = None if wait is None else self.engine.clock.now() + wait
+        # The lock of the links first: whoever has the other one has it, too, unless the link is newer than its lease. If
+        # only that one is had, the file is still held for reading, and the next upgrade goes on from there.
+        for lease in todo:
+            left = None if give_up_at is None else max(0.0, give_up_at - self.engine.clock.now())
             try:
-                answer = await upgrade_lease(
-                    self.engine, self.office.store, lease, own[name], ttl=lease.ttl, wait=wait
-                )
+                with hold.named():
+                    answer = await upgrade_lease(
+                        self.engine, self.office.store, lease, own[lease.name], ttl=lease.ttl, wait=left
+                    )
             except LockBusy as busy:
-                await self._stay_whole(hold)
                 raise refusal(busy, hold.path, session=self.session_id, wait=wait) from busy
             if isinstance(answer, Rival):
-                await self._stay_whole(hold)
                 other = answer.way.holding
                 raise upgrade_refusal(
                     hold.path, other and other.holder, other and other.since, answer.way.remaining
                 )
             hold.exchange(lease, answer)
-        hold.entry = settled(writing_entry, {lease.name: lease for lease in hold}, mode="write")
+        (done,) = _held([writing_entry], list(hold), "write")
+        # A lease that an earlier upgrade got has the token of that turn.
+        hold.entry = done if len(todo) == len(done.names) else done.but(settled=before.settled)
         if not await self.book.note([Change(begun.field, as_it_was(begun), hold.entry.encode())]):
-            raise LeaseLost(hold.path, "taken")
-
-    async def _stay_whole(self, hold: H) -> None:
-        """Of two locks one may be a writer's by now: half an upgrade is none, and there is no way back."""
-        if any(lease.mode == "exclusive" for lease in hold):
-            await quietly(self.give_back(hold))
+            raise lost_file(hold.path, "taken")
 
     async def release(self, path: Path) -> bool:
         """Give back what the session holds of the file, here or in an earlier process; False if that is nothing."""
         file = await self.office.identify(path)
         for hold in reversed(list(self.held.values())):
-            if hold.entry.names[0] == file.sha256:
+            if file.sha256 in hold.entry.names:
                 await self.give_back(hold)
                 return True
         entries = await self.office.watch(self.book.entries())
-        mine = [entry for entry in entries if entry.names[0] == file.sha256]
+        mine = [entry for entry in entries if file.sha256 in entry.names]
         freed = [await self.release_entry(entry) for entry in mine]
-        await self.book.forget([entry.field for entry in mine])
+        await self.book.forget(mine)
         return any(freed)
 
     async def release_entry(self, entry: Entry) -> bool:
@@ -286,7 +318,7 @@ class SessionCore(Generic[L, H]):
                 freed.append(hold.path)
         entries = await self.office.watch(self.book.entries())
         freed += [entry.path for entry in entries if await self.release_entry(entry)]
-        await self.book.forget([entry.field for entry in entries])
+        await self.book.forget(entries)
         await self.office.limits.clear(self.session_id)
         _log.info("session %s: %d files released", self.session_id, len(freed))
         return freed
@@ -295,14 +327,22 @@ class SessionCore(Generic[L, H]):
         """What is in a file that the session holds; remembered, so that a later write can be compared with it."""
         file = await self.office.identify(path)
         hold = self._hold_of(file, "read")
+
+        def read() -> contents.Contents:
+            if hold.entry.field not in self._writing:  # it would be our own
+                hold.check()
+                writing.stop_earlier_writers(file)
+            return contents.read(file)
+
+        # Noted here and not in the thread: whoever is cancelled has not seen it.
         try:
-            found = await self.office.world.aside(lambda: contents.read(file))
+            found = await self.office.world.aside(read)
         except NotFound:
-            self._seen[file.sha256] = writing.ABSENT
+            self._seen.note(file, writing.ABSENT)
             raise
         hold.check()
-        self._seen[file.sha256] = found.sha256
-        return FileContent(found.data, found.sha256, hold.fence)
+        self._seen.note(file, found.sha256)
+        return FileContent(found.data, found.sha256, hold.fence_of(file.sha256))
 
     async def write_file(self, path: Path, data: bytes) -> str:
         """Replace a file that the session holds for writing; see `leasehold.files.writing`."""
@@ -312,19 +352,26 @@ class SessionCore(Generic[L, H]):
         hold = self._hold_of(file, "write")
         # Asked of the store: another process of this session may have restored the lease, which we would not know.
         await self.office.watch(hold.renew_all(None))
-        work = partial(
-            writing.write_atomically, file, bytes(data), check=hold.check, seen=self._seen.get(file.sha256)
-        )
 
-        def write() -> str:
-            # Noted in the thread: whoever is cancelled meanwhile has written all the same.
-            self._seen[file.sha256] = digest = work()
-            return digest
+        # Noted in the thread, and at once: whoever is cancelled or loses the lease meanwhile has written all the same.
+        def work() -> str:
+            return writing.write_atomically(
+                file,
+                bytes(data),
+                check=hold.check,
+                seen=self._seen.of(file),
+                when_replaced=partial(self._seen.note, file),
+            )
 
-        return await self.office.world.aside(write)
+        field = hold.entry.field
+        self._writing.append(field)
+        try:
+            return await self.office.world.aside(work)
+        finally:
+            self._writing.remove(field)
 
     def _hold_of(self, file: FileId, access: Access) -> H:
-        mine = [hold for hold in list(self.held.values()) if hold.entry.names[0] == file.sha256]
+        mine = [hold for hold in list(self.held.values()) if file.sha256 in hold.entry.names]
         usable = [hold for hold in mine if access == "read" or hold.mode == "write"]
         if not usable:
             raise InvalidRequest(
@@ -336,26 +383,25 @@ class SessionCore(Generic[L, H]):
 
     def _entries(self, files: Sequence[FileId], access: Access, terms: Terms) -> list[Entry]:
         field, since = secrets.token_hex(8), self.office.now()
-        entries: list[Entry] = []
-        taken: set[str] = set()
-        for number, file in enumerate(files):
-            # Of two links to one file only the first has the lock that both need.
-            names = tuple(name for name in file.lock_names if name not in taken)
-            taken.update(names)
-            entries.append(
-                Entry(
-                    f"{field}-{number}",
-                    file.path,
-                    names,
-                    access,
-                    "asked",
-                    terms.ttl,
-                    since,
-                    self.identity.epoch,
-                    purpose=terms.purpose,
-                )
+        # Links to one file are one: they share a lock, so none of them can be restored or given back by itself.
+        linked: dict[str, list[FileId]] = {}
+        for file in files:
+            linked.setdefault(file.inode_sha256 or file.sha256, []).append(file)
+        return [
+            Entry(
+                f"{field}-{number}",
+                links[0].path,
+                tuple(dict.fromkeys([*[file.sha256 for file in links], inode])),
+                access,
+                "asked",
+                terms.ttl,
+                since,
+                self.identity.epoch,
+                purpose=terms.purpose,
+                links=tuple(file.path for file in links[1:]),
             )
-        return entries
+            for number, (inode, links) in enumerate(linked.items())
+        ]
 
     async def _write_down(self, entries: Sequence[Entry], *, instead_of: Sequence[Entry] = ()) -> None:
         await self.book.note(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LONGEST = 30 * 86400.0
+_MOST = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,8 @@ class FileSettings:
     trimmed to it. A session that is not used for ``session_ttl`` is forgotten, and what it held is remembered
     for ``history_ttl`` after its last change, as long as the session if that is None.
 
-    ``rate_limit`` tries to lock or restore are allowed to a session in any ``rate_window``; None is no limit. They are
-    counted in this process, or for all processes in the store at ``rate_limit_url``.
+    ``rate_limit`` tries to lock or restore are allowed to a session in any ``rate_window``, which is rounded up to whole
+    seconds; None is no limit. They are counted in this process, or for all processes in the store at ``rate_limit_url``.
     """
 
     ttl: float = 30.0
@@ -91,9 +92,12 @@ def _whole(found: Mapping[str, str], name: str) -> int | None:
     text = found.get(name)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit()) or not 0 < int(text[:16]) <= 10**12:
-        raise InvalidRequest(f"{name} must be a whole number above 0, not {text!r}")
-    return int(text)
+    is_number = text.isascii() and text.isdigit()
+    digits = text.lstrip("0") if is_number else ""
+    # Compared by its length first: what is far too long is not even read.
+    if not digits or len(digits) > len(str(_MOST)) or int(digits) > _MOST:
+        raise InvalidRequest(f"{name} must be a whole number from 1 to {_MOST}, not {text!r}")
+    return int(digits)
 
 
 def _check_seconds(seconds: Any, what: str, *, least: float, most: float) -> None:

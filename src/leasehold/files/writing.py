@@ -3,7 +3,8 @@
 The new contents are written to a file beside it, which is then renamed. That file is also the fence: whoever writes
 first removes those of all earlier writers. A writer that was paused after its last look at its lease finds nothing
 to rename when it wakes up, and one that renamed before that has changed the contents, which the next one compares
-after removing. So of two writers that held the lock one after another none can undo the other unawares.
+after removing. So of two writers that held the lock one after another none can undo the other unawares. Whoever reads
+through a session removes them, too, so what it has read stays as it is while its lease lasts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from leasehold.errors import FileChanged, InvalidRequest, NotAllowed
+from leasehold.errors import FileChanged, InvalidRequest, LeaseLost, NotAllowed
 from leasehold.files.contents import hash_of, open_regular, read_all
 from leasehold.files.handles import open_directory_of, refuse_link
 
@@ -35,7 +36,23 @@ _LEFT_BEHIND_AFTER = 3600.0
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def write_atomically(file: FileId, data: bytes, *, check: Callable[[], None], seen: str | None = None) -> str:
+def stop_earlier_writers(file: FileId) -> None:
+    """Take from earlier writers of the file, paused or dead, what they would put in its place.
+
+    For one who holds the file, also for reading only. Where the directory may not be written or is not there, nothing is done.
+    """
+    with suppress(OSError), open_directory_of(file) as directory:
+        _remove_earlier(directory, _mark_of(file))
+
+
+def write_atomically(
+    file: FileId,
+    data: bytes,
+    *,
+    check: Callable[[], None],
+    seen: str | None = None,
+    when_replaced: Callable[[str], None] = lambda _: None,
+) -> str:
     """Put ``data`` in the place of the file's contents, and return its SHA-256. Missing directories are made, and stay.
 
     ``check`` raises if the lease is not valid any more; it is asked right before and right after the replacement. ``seen`` is
@@ -47,8 +64,9 @@ def write_atomically(file: FileId, data: bytes, *, check: Callable[[], None], se
     Raises, and nothing was changed: `FileChanged` if the contents are not what was seen, or if a later writer has
     overtaken this one; `InvalidRequest` if the file has several hard links, or is not a file any more; `NotAllowed` if
     its owner or its attributes could not be kept; whatever ``check`` raises; `OSError` if it cannot be written.
-    The one exception: an error from the last check or the last fsync has a note that says that the file was
-    replaced.
+    The one exception: an error from the last check or the last fsync comes when the file has been replaced. Then
+    ``when_replaced`` was called with the new SHA-256, the error has a note that says so, and a `LeaseLost` has
+    ``is_replaced``.
 
     Killed in the middle it leaves a file ``.leasehold-….tmp``, which the next write to the same file removes, as
     does any in its directory after an hour. Blocks: for asyncio there is `finishing.to_the_end`.
@@ -67,13 +85,17 @@ def write_atomically(file: FileId, data: bytes, *, check: Callable[[], None], se
             with suppress(OSError):
                 os.unlink(name, dir_fd=directory)
             raise
+        digest = hash_of(data)
+        when_replaced(digest)
         try:
             check()
             os.fsync(directory)
         except Exception as error:
             error.add_note(f"{file.path!r} had been replaced by then.")
+            if isinstance(error, LeaseLost):
+                error.is_replaced = True
             raise
-    return hash_of(data)
+    return digest
 
 
 def _mark_of(file: FileId) -> str:

@@ -46,7 +46,9 @@ class FileMetrics:
         self._release = counter("release_total", "Files given back.", "outcome")
 
     def count(self, operation: Operation, result: Result) -> None:
-        """Count one attempt that has ended."""
+        """Count one attempt that has ended, unless there was nothing to try."""
+        if result.outcome == "nothing":
+            return
         outcome = _OUTCOMES.get(result.outcome, "error")
         if operation.verb == "release":
             self._release.labels(outcome).inc()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from leasehold.core.observing import LeaseEnded, LossFound, RateLimitChecked
+from leasehold.errors import StoreUnavailable
 from leasehold.observe.extra import missing_extra
 from leasehold.observe.outages import Outages
-from leasehold.observe.store_errors import fault_of
+from leasehold.valkey.store_faults import fault_of
 
 try:
     import structlog
@@ -26,7 +28,7 @@ LOGGER = "leasehold.observe"
 """The logger of the standard library that the lines go to, unless the application brings one of structlog's."""
 
 # Only these show that the store answers: giving back twice, say, is done without asking it.
-_ANSWERED = frozenset({"success", "busy", "timeout", "refused"})
+_ANSWERED = frozenset({"success", "busy", "timeout", "refused", "nothing"})
 _LEVELS: dict[Outcome, str] = {"lost": "warning", "refused": "error", "error": "warning"}
 
 
@@ -34,23 +36,24 @@ class LoggingObserver:
     """Implements `leasehold.core.observing.Observer`.
 
     Operations are told at ``debug``, what they were refused for at ``warning`` or ``error``, and so is each lease
-    that is lost. A store that does not answer is told once, at ``error``, and once more when it is back.
+    that is lost. A store that does not answer is told once, at ``error``, and once more when it is back; each store
+    for itself, where rate limits are counted in another one.
     """
 
     def __init__(self, logger: Any = None, *, where: str = "") -> None:
         self._log = logger or json_logger()
         self._where = where
-        self._outages = Outages()
+        self._outages: defaultdict[str, Outages] = defaultdict(Outages)
 
     def begin(self, operation: Operation) -> Callable[[Result], None]:
         """Write down how it ends."""
-        began_at = self._outages.now()
+        began_at = Outages.now()
 
         def end(result: Result) -> None:
             if result.outcome == "unavailable":
                 self._note_failure(result.error, began_at)
             elif result.outcome in _ANSWERED and operation.verb != "release":
-                self._note_answer(began_at)
+                self._note_answer(self._where, began_at)
             level = _LEVELS.get(result.outcome, "debug")
             if level == "debug" and not self._wants_debug():
                 return
@@ -77,12 +80,14 @@ class LoggingObserver:
                 facts = {"kind": event.kind, "lock": event.name, "fence": event.fence, "reason": event.reason}
                 self._write("warning", "lease_lost", facts)
         elif isinstance(event, RateLimitChecked):
+            if event.store:
+                self._note_answer(event.store, Outages.now())
             if not event.is_allowed:
                 self._write("info", "rate_limited", {"operation": event.verb})
         elif event.outcome == "unavailable":
-            self._note_failure(event.error, self._outages.now())
+            self._note_failure(event.error, Outages.now())
         elif event.outcome == "success":
-            self._note_answer(self._outages.now())
+            self._note_answer(self._where, Outages.now())
 
     def _wants_debug(self) -> bool:
         # Asked first: to make a line costs more than to lock, and mostly nobody reads it.
@@ -90,18 +95,23 @@ class LoggingObserver:
         return ask is None or ask(logging.DEBUG)
 
     def _note_failure(self, error: BaseException | None, began_at: float) -> None:
-        if self._outages.fails(began_at):
+        if self._outages[self._store_of(error)].fails(began_at):
             self._write("error", "store_unavailable", self._facts_of(error))
 
-    def _note_answer(self, began_at: float) -> None:
-        outage = self._outages.answers(began_at)
+    def _note_answer(self, store: str, began_at: float) -> None:
+        outage = self._outages[store].answers(began_at)
         if outage is not None:
             facts = {"seconds": round(outage.seconds, 3), "failures": outage.failures}
-            self._write("info", "store_is_back", facts | {"store": self._where})
+            self._write("info", "store_is_back", facts | {"store": store})
 
     def _facts_of(self, error: BaseException | None) -> dict[str, str]:
         fault = fault_of(error)
-        return {} if fault is None else {"fault": fault.kind, "code": fault.code, "store": self._where}
+        if fault is None:
+            return {}
+        return {"fault": fault.kind, "code": fault.code, "store": self._store_of(error)}
+
+    def _store_of(self, error: BaseException | None) -> str:
+        return (isinstance(error, StoreUnavailable) and error.store) or self._where
 
     def _write(self, level: str, event: str, facts: dict[str, Any]) -> None:
         known = {name: value for name, value in facts.items() if value not in (None, "")}

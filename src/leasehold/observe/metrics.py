@@ -7,8 +7,9 @@ import weakref
 from typing import TYPE_CHECKING
 
 from leasehold.core.observing import LeaseEnded, LossFound, Renewed
+from leasehold.errors import StoreError
 from leasehold.observe.extra import missing_extra
-from leasehold.observe.store_errors import fault_of
+from leasehold.valkey.store_faults import fault_of
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -87,11 +88,13 @@ class MetricsObserver:
         self._metrics = metrics
         self._purpose_of = purpose_of
         self._purposes: set[str] = set()
+        # An attempt often fails with what an operation inside it has failed with, and that is one fault.
+        self._counted: weakref.WeakSet[StoreError] = weakref.WeakSet()
 
     def begin(self, operation: Operation) -> Callable[[Result], None]:
         """Count it as under way until it ends."""
         if operation.is_attempt:
-            return lambda result: self._metrics.files.count(operation, result)
+            return lambda result: self._count_attempt(operation, result)
         purpose = self._purpose(operation.name)
         under_way = self._metrics.under_way.labels(operation.kind, purpose, operation.verb)
         under_way.inc()
@@ -134,10 +137,16 @@ class MetricsObserver:
             metrics.queue.labels(*labels).observe(result.queue)
         self._count_fault(result.error)
 
+    def _count_attempt(self, operation: Operation, result: Result) -> None:
+        self._metrics.files.count(operation, result)
+        self._count_fault(result.error)
+
     def _count_fault(self, error: BaseException | None) -> None:
         fault = fault_of(error)
-        if fault is not None:
-            self._metrics.store_errors.labels(fault.kind, fault.code).inc()
+        if fault is None or not isinstance(error, StoreError) or error in self._counted:
+            return
+        self._counted.add(error)
+        self._metrics.store_errors.labels(fault.kind, fault.code).inc()
 
     def _purpose(self, name: str) -> str:
         purpose = "" if self._purpose_of is None else self._purpose_of(name) or ""
