@@ -117,7 +117,7 @@ async def leasehold_service(store_url: str) -> AsyncIterator[Watched]:
 
 @asynccontextmanager
 async def bare_broadcast(_store_url: str) -> AsyncIterator[Watched]:
-    from websockets.asyncio.client import connect  # noqa: PLC0415  only this needs it
+    from websockets.asyncio.client import connect  # noqa: PLC0415 - only this needs it
 
     async with (
         serving("-m", "bench.documents.bare_broadcast") as told,

@@ -244,7 +244,7 @@ class NoLocks:
 
 async def live(orders: Orders) -> None:
     if orders.planted == "no locks":
-        await Worker(orders, NoLocks()).run()  # pyright: ignore[reportArgumentType]
+        await Worker(orders, NoLocks()).run()  # pyright: ignore[reportArgumentType] - on purpose
         return
     async with leasehold.connect(orders.url, timeout=20) as locks:
         session = await FileLocks(locks, root=orders.root).session(orders.session, secret=orders.secret)

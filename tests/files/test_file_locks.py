@@ -432,6 +432,6 @@ async def test_the_wrong_kind_of_client_is_named(own_shop: Shop) -> None:
     with pytest.raises(
         leasehold.InvalidRequest, match=r"leasehold\.files.blocking.FileLocks is for blocking"
     ):
-        FileLocks(leasehold.blocking.connect(own_shop.server.url), root=own_shop.root)  # type: ignore[arg-type]
+        FileLocks(leasehold.blocking.connect(own_shop.server.url), root=own_shop.root)  # type: ignore[arg-type] - on purpose
     with pytest.raises(leasehold.InvalidRequest, match=r"leasehold\.files.FileLocks is for asyncio"):
         blocking.FileLocks(await own_shop.client(), root=own_shop.root)

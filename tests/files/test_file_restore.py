@@ -57,7 +57,7 @@ async def test_each_file_of_a_killed_process_is_told_as_it_is(
     rival = await shop.session("rival", purpose="taking over")
     busy = await rival.acquire_write("busy.txt")
     child = spawn(agent, shop.server.url, str(shop.root), secret)
-    fences = {os.path.basename(path): fence for path, fence in (await child.aread())["fences"].items()}  # noqa: PTH119
+    fences = {os.path.basename(path): fence for path, fence in (await child.aread())["fences"].items()}  # noqa: PTH119 - a text, not a path
     files = await shop.files()
     await eventually_async(lambda: _has_waiter(files, "busy.txt"), WITHIN)
     child.kill()
@@ -79,7 +79,7 @@ async def test_each_file_of_a_killed_process_is_told_as_it_is(
     assert reports["taken.txt"].lost_to["session"] == "rival"
     assert reports["taken.txt"].lost_to["purpose"] == "taking over"
     assert isinstance(reports["taken.txt"].error, leasehold.FileTimeout)
-    assert {os.path.basename(entry.path) for entry in await session.history()} == {  # noqa: PTH119
+    assert {os.path.basename(entry.path) for entry in await session.history()} == {  # noqa: PTH119 - a text, not a path
         "alive.txt",
         "reading.txt",
         "short.txt",
@@ -239,7 +239,7 @@ async def test_two_processes_that_restore_at_once_never_both_have_a_file(shop: S
     sessions = [await shop.session("one", secret=first.secret) for _ in range(3)]
     reports = await asyncio.gather(*[session.restore(timeout=0.3) for session in sessions])
     holding = [
-        os.path.basename(lease.path)  # noqa: PTH119
+        os.path.basename(lease.path)  # noqa: PTH119 - a text, not a path
         for session in sessions
         for lease in session.held
         if not await _is_lost(shop, lease)

@@ -134,7 +134,7 @@ def test_what_is_not_a_file_below_the_root_is_refused(
 @pytest.mark.parametrize("path", [b"src/app.py", 7, None], ids=["bytes", "number", "nothing"])
 def test_a_path_is_text(files: Files, path: object) -> None:
     with pytest.raises(InvalidRequest, match=r"a path must be text, not (bytes|int|NoneType)"):
-        files.identify(path)  # pyright: ignore[reportArgumentType]
+        files.identify(path)  # pyright: ignore[reportArgumentType] - on purpose
 
 
 def test_a_directory_that_may_not_be_looked_into_is_refused_with_the_reason(
@@ -262,4 +262,4 @@ def test_a_project_and_a_path_cannot_be_joined_in_two_ways(root: Path) -> None:
 @pytest.mark.parametrize("project", ["", "a\0b", "a\nb", "x" * 201, 7])
 def test_a_project_has_a_printable_name(root: Path, project: object) -> None:
     with pytest.raises(InvalidRequest, match="a project's name"):
-        Files(root, project=project)  # pyright: ignore[reportArgumentType]
+        Files(root, project=project)  # pyright: ignore[reportArgumentType] - on purpose

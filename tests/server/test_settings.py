@@ -177,7 +177,7 @@ def test_secrets_are_not_shown() -> None:
 
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        Settings.load().port = 1  # type: ignore[misc]
+        Settings.load().port = 1  # type: ignore[misc] - on purpose
 
 
 def test_the_library_reads_no_environment_when_it_is_imported(spawn: Any) -> None:
