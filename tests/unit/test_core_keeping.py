@@ -127,6 +127,56 @@ def test_leases_with_different_ttls_are_renewed_at_their_own_times(world, store,
     assert names_renewed(store).count("slow") == 1
 
 
+def test_a_renewal_that_was_due_in_somebody_elses_turn_is_made_up_for(world, store, hold):
+    """As long as an upgrade or a renewal by hand talks to the store, the keeper must not: but it must come after."""
+    lease = hold(ttl=3)
+    world.advance(0.9)
+    lease.begin_exchange(world.signal())
+    world.advance(0.5)
+    assert store.asked("renew") == []
+    lease.end_exchange()
+    world.advance(4.9)
+    assert not lease.is_lost
+    assert renewed_at(store)[0] == pytest.approx(1_001.4)
+    assert len(renewed_at(store)) == 5
+
+
+def test_a_lease_outlives_a_renewal_by_hand_that_got_no_answer_when_the_keeper_was_due(
+    world, store, engine, hold
+):
+    lease = hold(ttl=3)
+    world.advance(0.9)
+    store.answer("renew", *[Later(0.2, SILENCE)] * 2)
+    by_hand = world.start(engine.renew(lease))
+    world.advance(0.3)
+    by_hand.cancel()
+    world.advance(5)
+    assert not lease.is_lost
+
+
+def test_a_renewal_by_hand_when_the_keeper_was_due_is_not_repeated_by_it(world, store, engine, hold):
+    lease = hold(ttl=3)
+    world.advance(0.9)
+    store.answer("renew", Later(0.2, DONE))
+    world.run(engine.renew(lease))
+    assert len(renewed_at(store)) == 1
+    world.advance(0.5)
+    assert len(renewed_at(store)) == 1
+
+
+def test_a_lease_released_in_the_turn_it_was_due_is_not_renewed_any_more(world, store, engine, hold):
+    lease = hold(ttl=3)
+    world.advance(0.9)
+    lease.begin_exchange(world.signal())
+    world.advance(0.5)
+    released = world.start(engine.release(lease))
+    world.advance(0.1)
+    lease.end_exchange()
+    world.advance(5)
+    assert released.is_done
+    assert store.asked("renew") == []
+
+
 def test_a_lease_is_unsure_after_silence_and_held_again_after_an_answer(world, store, hold):
     lease = hold(ttl=3)
     store.answer("renew", SILENCE)

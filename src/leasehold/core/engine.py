@@ -451,6 +451,10 @@ class Engine(Generic[L]):
             self.disown(lease.name, lease.token, lease.ttl, was_silent=False)
             raise
 
+    def renew_now(self, lease: LeaseState) -> None:
+        """Have the keeper renew ``lease`` at once."""
+        self._keeper.look_now(lease)
+
     def renounce(self, lease: LeaseState) -> None:
         """Give ``lease`` back without waiting for it: the settler does it."""
         if lease.ended is None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from leasehold.core.answers import RenewAnswer
     from leasehold.core.lease import LeaseState
-    from leasehold.core.ports import Clock, Concurrency, Random, Store
+    from leasehold.core.ports import Clock, Concurrency, Random, Signal, Store
 
 # Renewals due within this many seconds of each other travel together.
 _SLACK = 0.02
@@ -55,9 +55,15 @@ class Keeper:
         ``granted`` is for how long it was granted or renewed last, if that is not its ttl.
         """
         lease.is_watched = True
+        lease.is_due = False
         granted = granted or lease.ttl
         spent = trusted_for(granted) - granted / 3
         self._look_at(lease.valid_until - spent if lease.renews else lease.valid_until, lease)
+
+    def look_now(self, lease: LeaseState) -> None:
+        """Renew ``lease``, which was due while somebody else talked to the store about it."""
+        if lease.is_watched:
+            self._look_at(self._clock.now(), lease)
 
     async def forget(self, lease: LeaseState) -> None:
         """Neither renew ``lease`` nor call it lost any more. On return no renewal is under way."""
@@ -95,12 +101,22 @@ class Keeper:
         # Also while a renewal is under way: a store that answers nothing must not keep the holder from
         # hearing that its lease has run out.
         self._look_at(lease.valid_until, lease)
-        return lease.renews and lease.exchange is None and lease.valid_until != lease.hold_until
+        return lease.renews and lease.valid_until != lease.hold_until
 
     def _start_renewing(self, due: list[LeaseState]) -> None:
         # The turn is taken now and not when the task starts: a release in between must wait for us.
         mine = self._concurrency.signal()
-        self._concurrency.spawn(self._renew([lease for lease in due if lease.begin_exchange(mine) is mine]))
+        batch = [lease for lease in due if self._has_turn(lease, mine)]
+        self._concurrency.spawn(self._renew(batch))
+
+    def _has_turn(self, lease: LeaseState, mine: Signal) -> bool:
+        """Whether the turn is ours; if not, whoever has it tells us when it is over."""
+        # Noted before asking: the turn may be given back in another thread, which looks at this after that.
+        lease.is_due = True
+        if lease.begin_exchange(mine) is not mine:
+            return False
+        lease.is_due = False
+        return True
 
     async def _renew(self, batch: list[LeaseState]) -> None:
         try:

@@ -29,6 +29,7 @@ class LeaseState:
     ended: LossReason | None = None
     renews: bool = False
     is_watched: bool = False
+    is_due: bool = False
     is_abandoned: bool = False
     is_releasing: bool = False
     is_given_back: bool = False
@@ -123,10 +124,13 @@ class LeaseState:
         return self.__dict__.setdefault("exchange", mine)
 
     def end_exchange(self) -> None:
-        """Give the turn back and wake whoever waits for it."""
+        """Give the turn back, wake whoever waits for it, and have a renewal made up for that was due meanwhile."""
         ended = self.__dict__.pop("exchange", None)
         if ended is not None:
             ended.set()
+        if self.is_due:
+            self.is_due = False
+            self._engine.renew_now(self)
 
     def ensure_lost_signal(self, new: Signal) -> Signal:
         """The signal that tells of the end; ``new`` if there was none. Atomic, as `begin_exchange` is."""
