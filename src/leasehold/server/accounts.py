@@ -10,6 +10,7 @@ be sent.
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Cookie, Depends, Header, Request, Response
@@ -42,6 +43,7 @@ async def _refresh_token(
 RefreshToken = Annotated[str | None, Depends(_refresh_token)]
 
 
+@cache
 def accounts_router() -> APIRouter:
     """``/api/auth``."""
     router = APIRouter(prefix="/api/auth", tags=["accounts"])

@@ -1,5 +1,7 @@
 """Applications: what a team shares."""
 
+from functools import cache
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -17,6 +19,7 @@ from leasehold.server.services import UsesServices
 from leasehold.server.team_schemas import Application, ApplicationName
 
 
+@cache
 def applications_router() -> APIRouter:
     """``/api/applications``."""
     router = APIRouter(prefix="/api/applications", tags=["applications"])

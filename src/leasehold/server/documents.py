@@ -1,5 +1,6 @@
 """Documents: what people edit."""
 
+from functools import cache
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -28,6 +29,7 @@ from leasehold.server.services import UsesServices
 Personal = Annotated[bool | None, Query()]
 
 
+@cache
 def documents_router() -> APIRouter:
     """``/api/documents``."""
     router = APIRouter(prefix="/api/documents", tags=["documents"])

@@ -1,6 +1,7 @@
 """What was rescued: looking at it, restoring it, discarding it."""
 
 import asyncio
+from functools import cache
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -24,6 +25,7 @@ from leasehold.server.save_answers import is_lost, tell_saved
 from leasehold.server.services import UsesServices
 
 
+@cache
 def drafts_router() -> APIRouter:
     """``/api/documents/{document_id}/drafts``."""
     router = APIRouter(prefix="/api/documents/{document_id}/drafts", tags=["drafts"])

@@ -1,5 +1,7 @@
 """Who edits what, right now."""
 
+from functools import cache
+
 from fastapi import APIRouter
 
 from leasehold.documents.wire import Lock, Told, lock_of
@@ -21,6 +23,7 @@ class EditedDocument(Told):
     lock: Lock
 
 
+@cache
 def editing_now_router() -> APIRouter:
     """``/api/locks``."""
     router = APIRouter(prefix="/api/locks", tags=["locks"])

@@ -1,5 +1,7 @@
 """Who works on an application, and as what."""
 
+from functools import cache
+
 from fastapi import APIRouter
 
 from leasehold.server.ids import PathId
@@ -12,6 +14,7 @@ from leasehold.server.services import UsesServices
 from leasehold.server.team_schemas import Member, MemberRole, NewMember
 
 
+@cache
 def members_router() -> APIRouter:
     """``/api/applications/{application_id}/members``."""
     router = APIRouter(prefix="/api/applications/{application_id}/members", tags=["applications"])

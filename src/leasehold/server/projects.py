@@ -1,5 +1,7 @@
 """Projects: parts of an application."""
 
+from functools import cache
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -17,6 +19,7 @@ from leasehold.server.services import UsesServices
 from leasehold.server.team_schemas import NewProject, Project
 
 
+@cache
 def projects_router() -> APIRouter:
     """``/api/projects``."""
     router = APIRouter(prefix="/api/projects", tags=["projects"])

@@ -1,5 +1,6 @@
 """Saving, and what was saved."""
 
+from functools import cache
 from typing import Annotated
 
 from fastapi import APIRouter, Path
@@ -25,6 +26,7 @@ from leasehold.server.services import UsesServices
 from leasehold.server.version_store import Versions
 
 
+@cache
 def versions_router() -> APIRouter:
     """``/api/documents/{document_id}/content`` and ``…/versions``."""
     router = APIRouter(prefix="/api/documents/{document_id}", tags=["documents"])
