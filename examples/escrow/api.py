@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import uvicorn
 from examples.escrow import deals
 from examples.escrow.audit import find_discrepancies
+from examples.escrow.database import is_passing
 from examples.escrow.messages import Queue, open_queue
 from examples.escrow.models import Account, Report
 from examples.escrow.service import Escrow, open_escrow
@@ -12,7 +13,7 @@ from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from sqlalchemy import select
-from sqlalchemy.exc import DBAPIError, NoResultFound
+from sqlalchemy.exc import DBAPIError, IntegrityError, NoResultFound
 
 from leasehold import Lease
 from leasehold.operations.fastapi import held, install_problems
@@ -24,21 +25,24 @@ if TYPE_CHECKING:
     from examples.escrow.settings import Settings
 
 
+AccountId = Annotated[int, Field(gt=0, lt=2**31)]
+
+
 class NewDeal(BaseModel):
-    buyer_id: int
-    seller_id: int
+    buyer_id: AccountId
+    seller_id: AccountId
     price: Annotated[int, Field(gt=0, le=10**12)]
 
 
 class NewDeposit(BaseModel):
-    tx_hash: Annotated[str, Field(min_length=1, max_length=100)]
+    tx_hash: Annotated[str, Field(pattern=r"^0x[0-9a-f]{1,98}$")]
     amount: Annotated[int, Field(gt=0, le=10**12)]
 
 
 def create_app(escrow: Escrow, queue: Queue) -> FastAPI:
     app = FastAPI(title="Escrow")
     install_problems(app)  # busy: 409, no store: 503, as problem+json
-    app.add_exception_handler(DBAPIError, _no_database)
+    app.add_exception_handler(DBAPIError, _database_problem)
     hold_deal = Depends(held(escrow.ops, "deal", deal_id=int))
 
     async def known(deal_id: int) -> int:
@@ -95,12 +99,16 @@ def create_app(escrow: Escrow, queue: Queue) -> FastAPI:
     return app
 
 
-async def _no_database(_: Request, error: Exception) -> JSONResponse:
-    """ "Database is locked", a deadlock, a lost connection: nothing was changed, so try again."""
-    del error
-    return JSONResponse(
-        {"title": "The database is busy"}, 503, {"Retry-After": "1"}, "application/problem+json"
-    )
+async def _database_problem(_: Request, error: Exception) -> JSONResponse:
+    """Nothing was changed. What passes is worth another try; what does not fit the other rows is not."""
+    assert isinstance(error, DBAPIError)
+    if is_passing(error):
+        title, status, headers = "The database is busy", 503, {"Retry-After": "1"}
+    elif isinstance(error, IntegrityError):
+        title, status, headers = "This refers to something that is not there", 422, None
+    else:
+        raise error
+    return JSONResponse({"title": title}, status, headers, "application/problem+json")
 
 
 async def serve(settings: "Settings", listening: "socket", started: "Callable[[], None]") -> None:

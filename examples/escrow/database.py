@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from examples.escrow.models import Account, Base, Report
 from sqlalchemy import Connection, event, inspect
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 if TYPE_CHECKING:
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT = 30
 """Seconds for which a writer waits for another on SQLite: longer than any pause of a worker that is writing."""
+
+# Classes of SQLSTATE: connection lost, rolled back (deadlock, serialization failure), out of resources, shutting down.
+_PASSING = ("08", "40", "53", "57")
+
+
+def is_passing(error: DBAPIError) -> bool:
+    """Whether nothing is wrong but the moment, so that it can be tried again: "database is locked", a deadlock…"""
+    # asyncpg's errors come as plain DBAPIError, with the state that the server gave.
+    state = getattr(error.orig, "sqlstate", None) or ""
+    return isinstance(error, OperationalError) or error.connection_invalidated or state.startswith(_PASSING)
 
 
 @asynccontextmanager

@@ -22,14 +22,23 @@ CLAIM_AFTER_MS = 3000
 @dataclass(frozen=True, slots=True)
 class Message:
     id: str
-    kind: str
-    fields: dict[str, Any]
+    body: dict[str, str]
+
+    @property
+    def kind(self) -> str:
+        return self.body.get("kind", "")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What it says, read only when it is worked on: if it cannot be read, that is one message's trouble."""
+        return json.loads(self.body["fields"])
 
 
 class Queue:
     def __init__(self, client: redis.asyncio.Redis, stream: str) -> None:
         self._client = client
         self._stream = stream
+        self._aside = f"{stream}:aside"
         self._claim_at = 0.0
 
     async def prepare(self) -> None:
@@ -59,17 +68,27 @@ class Queue:
     async def acknowledge(self, message: Message) -> None:
         await self._client.xack(self._stream, GROUP, message.id)
 
+    async def put_aside(self, message: Message, why: str) -> None:
+        """Acknowledge what nobody can do, and keep it for somebody to look at."""
+        async with self._client.pipeline(transaction=True) as both:
+            both.xadd(self._aside, {**message.body, "id": message.id, "why": why})
+            both.xack(self._stream, GROUP, message.id)
+            await both.execute()
+
+    async def count_aside(self) -> int:
+        return await self._client.xlen(self._aside)
+
     async def backlog(self) -> int:
         """How many messages have not been acknowledged, delivered or not."""
         groups = await self._client.xinfo_groups(self._stream)
         return sum(int(group["pending"]) + int(group["lag"] or 0) for group in groups)
 
     async def remove(self) -> None:
-        await self._client.delete(self._stream)
+        await self._client.delete(self._stream, self._aside)
 
 
 def _read(entries: Any) -> list[Message]:
-    return [Message(ident, body["kind"], json.loads(body["fields"])) for ident, body in entries]
+    return [Message(ident, body) for ident, body in entries]
 
 
 @asynccontextmanager

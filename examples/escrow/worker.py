@@ -1,8 +1,9 @@
 """A worker: does what the messages say, delivers notifications, and checks the books now and then.
 
 One thing at a time; to do more, run more of them. A message is acknowledged when its work is done and not
-before. Whatever goes wrong with a lock, or with the database, is a reason to try again later: it stays
-unacknowledged and is delivered again, to this worker or another.
+before. Whatever goes wrong with a lock, or with the database for a moment, is a reason to try again later: it stays
+unacknowledged and is delivered again, to this worker or another. A message that nobody can do, however often it is
+tried, is put aside: it must not end one worker after another.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
+from examples.escrow.database import is_passing
 from examples.escrow.deals import NotYetError
 from examples.escrow.deposits import receive
 from examples.escrow.notifications import deliver
@@ -29,9 +31,6 @@ if TYPE_CHECKING:
     from examples.escrow.service import Escrow
 
 HANDLERS: dict[str, Callable[..., Awaitable[str]]] = {"deposit": receive, "payout": pay_out, "refund": refund}
-
-# NotYetError: the deal has to get further. DBAPIError: "database is locked", a deadlock, a lost connection.
-TRY_AGAIN = (LeaseholdError, NotYetError, DBAPIError)
 
 
 class Worker:
@@ -58,10 +57,12 @@ class Worker:
     async def _handle(self, message: Message) -> None:
         try:
             outcome = await HANDLERS[message.kind](self._escrow, **message.fields)
-        except InvalidRequest:
-            raise
-        except TRY_AGAIN as error:
-            self._tell(event="put off", what=message.kind, why=_name_of(error))
+        except Exception as error:  # noqa: BLE001 - whatever one message does must not keep the others waiting
+            if may_try_again(error):
+                self._tell(event="put off", what=message.kind, why=_name_of(error))
+            else:
+                await self._queue.put_aside(message, repr(error))
+                self._tell(event="put aside", what=message.kind, why=repr(error))
             return
         await self._queue.acknowledge(message)
         self._tell(event="done", what=message.kind, outcome=outcome)
@@ -73,13 +74,20 @@ class Worker:
             return
         try:
             found = await work(self._escrow)
-        except InvalidRequest:
-            raise
-        except TRY_AGAIN as error:
+        except Exception as error:
+            if not may_try_again(error):
+                raise
             self._tell(event="put off", what=what, why=_name_of(error))
         else:
             self._tell(event="checked", what=what, found=found)
         self._due_at[what] = time.monotonic() + interval
+
+
+def may_try_again(error: Exception) -> bool:
+    """Whether it may go well another time: a lock was not to be had, the deal or the database was not ready."""
+    if isinstance(error, DBAPIError):
+        return is_passing(error)
+    return isinstance(error, LeaseholdError | NotYetError) and not isinstance(error, InvalidRequest)
 
 
 def _name_of(error: BaseException) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from leasehold.core import bounds
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
 from leasehold.core.observing import Lookout
-from leasehold.core.once import Once, check_keep, check_once, in_progress, key_of
+from leasehold.core.once import Once, check_keep, check_once, encode_result, key_of
 from leasehold.core.running import run
 from leasehold.core.together import LeasesState, acquire_all
 from leasehold.core.waiting import alive_for
@@ -233,6 +233,7 @@ class Client:
     def close(self) -> None:
         """Stop renewing and disconnect. Leases that are still held end with their ttl."""
         run(self._engine.close())
+        run(self._once.close())
         for engine in (self._run_engine, *self._beside):
             run(engine.close())
         run(self._store.close())
@@ -400,17 +401,21 @@ class Client:
         try:
             lease = context.__enter__()
         except LockBusy as busy:
-            raise in_progress(key, busy) from busy
+            return run(self._once.recall_instead(key, busy))
+        encoded = ""
         try:
-            if kept := run(self._once.recall(key)):
-                result = kept[0]
-            else:
-                result = run(self._once.finish(lease, fn(), ttl))
+            kept = run(self._once.recall(key))
+            if not kept:
+                encoded = encode_result(key, fn())
+                lease.check()
         except BaseException:
             context.__exit__(*sys.exc_info())
             raise
+        if not kept:
+            # If it does not end well, nothing is given back here: what becomes of the lease is decided there.
+            kept = [run(self._once.finish(lease, encoded, ttl))]
         context.__exit__(None, None, None)
-        return cast("R", result)
+        return kept[0]
 
     def first_time(self, operation: str, unique_key: str | int, *, ttl: float = 86400) -> bool:
         """Whether nobody has asked this before; see `leasehold.client.Client.first_time`."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from leasehold.core import bounds
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
 from leasehold.core.observing import Lookout
-from leasehold.core.once import Once, check_keep, check_once, in_progress, key_of
+from leasehold.core.once import Once, check_keep, check_once, encode_result, key_of
 from leasehold.core.together import LeasesState, acquire_all
 from leasehold.core.waiting import alive_for
 from leasehold.errors import LeaseLost, LockBusy, StoreError
@@ -143,9 +143,7 @@ class LockContext(Generic[H]):
     ) -> None:
         held = self._held
         assert held is not None
-        for lease in _each(held):
-            lease.scope = None  # from here on nobody cancels us any more
-        was_our_cancel = self._take_back_cancel() and isinstance(error, asyncio.CancelledError)
+        was_our_cancel = self.let_go() and isinstance(error, asyncio.CancelledError)
         try:
             if not held.is_abandoned:
                 await held.release()
@@ -161,6 +159,13 @@ class LockContext(Generic[H]):
                 raise
             error.add_note(f"{held!r} could not be released: {failure}.")
 
+    def let_go(self) -> bool:
+        """Cancel nobody from here on, whatever becomes of the lease; whether we, and nobody else, have done so before."""
+        assert self._held is not None
+        for lease in _each(self._held):
+            lease.scope = None
+        return self._take_back_cancel()
+
     def lease_ended(self, lease: Lease) -> None:
         """Stop the body, unless it is the body itself that found out."""
         task = self._task
@@ -174,6 +179,7 @@ class LockContext(Generic[H]):
         """Whether we, and nobody else, cancelled the body. The way `asyncio.timeout` does it."""
         if not self._has_cancelled or self._task is None:
             return False
+        self._has_cancelled = False
         return self._task.uncancel() <= self._cancelling_before
 
 
@@ -282,6 +288,7 @@ class Client:
         """Stop renewing and disconnect. Leases that are still held end with their ttl."""
         try:
             await self._engine.close()
+            await self._once.close()
             for engine in (self._run_engine, *self._beside):
                 await engine.close()
             await self._concurrency.close()
@@ -438,6 +445,10 @@ class Client:
         when that lease has ended. Callers that come meanwhile wait up to ``wait`` seconds for the result, then
         `InProgress` is raised. If ``fn`` raises, nothing is kept. If the lease is lost, ``fn`` is cancelled and
         `LeaseLost` is raised: somebody else may be running it, so it must bear to be run twice, or pass a fence on.
+
+        Once ``fn`` has returned, its result is kept also if the caller is cancelled, and if the store is away for a
+        while. `StoreError` is raised if it still was when the lease ended: whether the result was kept is unknown, and
+        nobody runs ``fn`` again before the lease has ended.
         """
         check_once(key, fn, ttl)
         return await self._run_engine.observed(
@@ -458,20 +469,25 @@ class Client:
         try:
             lease = await context.__aenter__()
         except LockBusy as busy:
-            raise in_progress(key, busy) from busy
+            return await self._once.recall_instead(key, busy)
+        encoded = ""
         try:
-            if kept := await self._once.recall(key):
-                result = kept[0]
-            else:
+            kept = await self._once.recall(key)
+            if not kept:
                 result = fn()
                 if inspect.isawaitable(result):
                     result = await result
-                result = await self._once.finish(lease, result, ttl)
+                encoded = encode_result(key, result)
+                lease.check()
         except BaseException:
             await context.__aexit__(*sys.exc_info())
             raise
+        if not kept:
+            # If it does not end well, nothing is given back here: what becomes of the lease is decided there.
+            context.let_go()
+            kept = [await self._once.finish(lease, encoded, ttl)]
         await context.__aexit__(None, None, None)
-        return cast("R", result)
+        return kept[0]
 
     async def first_time(self, operation: str, unique_key: str | int, *, ttl: float = 86400) -> bool:
         """Whether nobody has asked this for ``operation`` and ``unique_key`` within the last ``ttl`` seconds.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import redis.asyncio
 from tests.support.threads import InThread
+from tests.support.waiting import eventually_async
 
 import leasehold
 
@@ -114,6 +117,112 @@ async def test_the_first_is_told_so_although_the_connection_broke_just_then(
         assert await locks.first_time("deposit", "0xabc") is False
 
 
+@pytest.mark.parametrize("kind", ["async", "blocking"])
+async def test_work_that_was_done_is_not_done_again_after_an_outage_that_its_lease_outlasts(
+    valkey: Server, proxy: Callable[[Server], FaultProxy], kind: str
+) -> None:
+    through = proxy(valkey)
+    runs = 0
+
+    def work() -> str:
+        nonlocal runs
+        runs += 1
+        through.refuse()
+        through.cut()
+        threading.Timer(2.5, through.refuse, (False,)).start()
+        return "paid"
+
+    async with _client(kind, through.url, timeout=1) as locks:
+        assert await locks.once("payout:42", work, lease_ttl=60) == "paid"
+        assert await locks.once("payout:42", work) == "paid"
+    assert runs == 1
+
+
+@pytest.mark.parametrize("kind", ["async", "blocking"])
+async def test_a_lease_whose_result_may_not_have_been_kept_is_left_to_end_by_itself(
+    valkey: Server, proxy: Callable[[Server], FaultProxy], kind: str
+) -> None:
+    through = proxy(valkey)
+
+    def work() -> str:
+        through.refuse()
+        through.cut()
+        # As a renewal does that arrives and whose answer is lost.
+        assert valkey.call("PEXPIRE", "idempotency:{payout:42}:lock", 600_000) == 1
+        return "paid"
+
+    async with _client(kind, through.url, timeout=1) as locks:
+        with pytest.raises(leasehold.StoreUnavailable):
+            await locks.once("payout:42", work, lease_ttl=2)
+        through.refuse(False)
+        with pytest.raises(leasehold.InProgress):
+            await _until_reachable(locks.once, "payout:42", lambda: "again", wait=0)
+    # Closing has waited for all that was to be given back.
+    assert valkey.call("EXISTS", "idempotency:{payout:42}:lock") == 1
+
+
+async def test_a_caller_that_is_cancelled_after_its_work_was_done_leaves_a_result(
+    valkey: Server, proxy: Callable[[Server], FaultProxy]
+) -> None:
+    through = proxy(valkey)
+    done = asyncio.Event()
+
+    def work() -> str:
+        through.refuse()
+        through.cut()
+        done.set()
+        return "paid"
+
+    async with leasehold.connect(through.url, timeout=20) as locks:
+        running = asyncio.create_task(locks.once("payout:42", work, lease_ttl=60))
+        await done.wait()
+        await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        through.refuse(False)
+    async with leasehold.connect(valkey.url) as locks:
+        assert await locks.once("payout:42", lambda: "again", wait=0) == "paid"
+
+
+class SlowToHear(redis.asyncio.Redis):
+    """A driver that hands the reply to a result over a second late; on its other connections nothing is late."""
+
+    async def execute_command(self, *words: Any, **options: Any) -> Any:
+        reply = await super().execute_command(*words, **options)
+        if any(word in {'r"paid"', b'r"paid"'} for word in words):
+            await asyncio.sleep(1)
+        return reply
+
+
+async def test_a_result_that_was_kept_is_not_told_as_lost_by_a_renewal_meanwhile(valkey: Server) -> None:
+    async with SlowToHear.from_url(valkey.url) as client, leasehold.from_client(client) as locks:
+        assert await locks.once("payout:42", lambda: "paid", lease_ttl=1.5) == "paid"
+
+
+@pytest.mark.parametrize("kind", ["async", "blocking"])
+async def test_a_result_that_is_there_is_returned_although_the_wait_is_over(
+    valkey: Server, kind: str
+) -> None:
+    """The lock has gone on to another waiter: one that has not looked yet, or that has died."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def work() -> str:
+        begun.set()
+        await go_on.wait()
+        return "paid"
+
+    async with leasehold.connect(valkey.url) as other, _client(kind, valkey.url) as locks:
+        holding = asyncio.create_task(other.once("payout:42", work))
+        await begun.wait()
+        waiting = asyncio.create_task(locks.once("payout:42", lambda: "again", wait=4))
+        await eventually_async(lambda: valkey.call("ZCARD", "idempotency:{payout:42}:queue") == 1)
+        valkey.call("SET", "idempotency:{payout:42}", 'r"paid"', "PX", 600_000)
+        assert await waiting == "paid"
+        go_on.set()
+        await holding
+
+
 async def test_cancelled_work_keeps_nothing_and_leaves_no_lock(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         begun = asyncio.Event()
@@ -150,11 +259,22 @@ async def test_work_is_cancelled_when_its_lease_is_lost(valkey: Server) -> None:
         assert cancelled.is_set()
 
 
+async def _until_reachable(ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """The answer, once the store can be reached again."""
+    give_up_at = time.monotonic() + 60
+    while True:
+        try:
+            return await ask(*arguments, **options)
+        except leasehold.StoreUnavailable:
+            if time.monotonic() > give_up_at:
+                raise
+
+
 class _client:  # noqa: N801 - reads as what it gives
-    def __init__(self, kind: str, url: str) -> None:
+    def __init__(self, kind: str, url: str, timeout: float = 3) -> None:
         self._kind = kind
         make = leasehold.connect if kind == "async" else leasehold.blocking.connect
-        self._client: Any = make(url, timeout=3)
+        self._client: Any = make(url, timeout=timeout)
 
     async def __aenter__(self) -> Any:
         return self._client if self._kind == "async" else InThread(self._client)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +17,16 @@ import pytest
 from examples.escrow.api import create_app
 from examples.escrow.database import create_tables, open_accounts, open_engine
 from examples.escrow.messages import open_queue
+from examples.escrow.models import Mail, Notice
 from examples.escrow.service import open_escrow
 from examples.escrow.settings import Settings
-from examples.escrow.worker import HANDLERS, Worker
+from examples.escrow.worker import HANDLERS, Worker, may_try_again
+from sqlalchemy import select
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError, OperationalError
 from tests.support.launching import launch
 from tests.support.processes import ROOT
+
+import leasehold
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,6 +37,18 @@ if TYPE_CHECKING:
 
 LONGEST = 420.0
 """The bounds of all phases of the longest run together; it takes a third of that."""
+
+MONEY = {
+    "balance is not what was booked",
+    "money held is not what was booked",
+    "payouts do not fit the state",
+    "refunds do not fit the state",
+    "deposit booked more than once",
+    "accepted deposits are not what was booked",
+    "accepted deposits are not what was received",
+    "total money changed",
+}
+"""What can be wrong with the books; the rest is left undone, or told twice."""
 
 
 def run_load(*options: str) -> tuple[int, dict[str, Any]]:
@@ -72,7 +91,10 @@ def test_the_books_balance_although_workers_are_paused_and_killed(
     assert report["stale_writes_refused"] > 0
     assert report["workers_killed"] > 0
     assert report["workers_paused"] > 0
-    assert report["messages_done"] >= report["messages_sent"] > report["deals"] > 0
+    # Not all of them: a worker may be killed between acknowledging and reporting. None is left in the stream, or
+    # there would be a discrepancy.
+    assert report["messages_done"] > 0
+    assert report["messages_sent"] > report["deals"] > 0
     assert code == 0
 
 
@@ -84,7 +106,7 @@ def test_the_same_treatment_ruins_the_books_if_nobody_checks_fences(
         pytest.skip("the control runs with --full")
     options = ["--guards=off", "--seconds=20", "--seed=6", "--store-url", valkey.url]
     code, report = run_load(*options, *database_options)
-    assert report["discrepancies"]
+    assert {each["kind"] for each in report["discrepancies"]} & MONEY
     assert report["stale_writes_refused"] == 0
     assert code == 1
 
@@ -191,11 +213,98 @@ async def test_a_worker_delivers_each_notification_once_and_reconciles(service: 
 
     def tell(**event: Any) -> None:
         told.append(event)
-        if event["event"] == "checked" and event["what"] == "reconciliation" and event["found"] is not None:
+        rounds = Counter(each["what"] for each in told if each["event"] == "checked")
+        # The first may have come before the deposit; the second of deliveries has nothing to do.
+        if rounds["notifications"] >= 3 and rounds["reconciliation"] >= 1:
             stop.set()
 
-    await asyncio.wait_for(Worker(service.escrow, service.queue, "test", tell).run(stop), 20)
+    await asyncio.wait_for(Worker(service.escrow, service.queue, "test", tell).run(stop), 60)
+    async with service.escrow.sessions() as session:
+        (notice,) = (await session.scalars(select(Notice))).all()
+        (mail,) = (await session.scalars(select(Mail))).all()
+    assert (notice.deal_id, notice.is_sent, mail.notice_id) == (deal, True, notice.id)
     books = await service.get("/books")
     assert books["checks"] >= 1
     assert books["discrepancies"] == []
     assert {"event": "done", "what": "deposit", "outcome": "accepted"} in told
+
+
+UNUSABLE = {
+    "a hash that no lock can have": {
+        "kind": "deposit",
+        "fields": '{"deal_id": 1, "tx_hash": "\\u0000", "amount": 1}',
+    },
+    "a deal that is not there": {"kind": "payout", "fields": '{"deal_id": 999}'},
+    "an amount that is none": {
+        "kind": "deposit",
+        "fields": '{"deal_id": 1, "tx_hash": "0x2", "amount": "all"}',
+    },
+    "fields that nobody knows": {"kind": "payout", "fields": '{"deal": 1}'},
+    "a kind that nobody knows": {"kind": "gift", "fields": "{}"},
+    "no kind": {"fields": "{}"},
+    "no fields": {"kind": "payout"},
+    "no JSON": {"kind": "payout", "fields": "{"},
+}
+
+
+async def test_messages_that_nobody_can_do_are_put_aside_and_the_others_are_done(
+    service: Service, valkey: Server
+) -> None:
+    deal = (await service.post("/deals", expect=201, buyer_id=2, seller_id=3, price=500))["id"]
+    with valkey.admin() as store:
+        for body in UNUSABLE.values():
+            store.xadd("lock:escrow:commands", body)
+    await service.post(f"/deals/{deal}/deposits", expect=202, tx_hash="0x1", amount=500)
+    stop, told = asyncio.Event(), []
+
+    def tell(**event: Any) -> None:
+        told.append(event)
+        if event["event"] == "done":
+            stop.set()
+
+    await asyncio.wait_for(Worker(service.escrow, service.queue, "test", tell).run(stop), 60)
+    assert told[-1] == {"event": "done", "what": "deposit", "outcome": "accepted"}
+    assert sum(event["event"] == "put aside" for event in told) == len(UNUSABLE)
+    assert await service.queue.count_aside() == len(UNUSABLE)
+    assert await service.queue.backlog() == 0
+
+
+@pytest.mark.parametrize("tx_hash", ["", "\0", "0x", "0xZ", "1", "0x1\n", "0x" + "1" * 99], ids=ascii)
+async def test_a_hash_that_is_none_is_refused(service: Service, tx_hash: str) -> None:
+    deal = (await service.post("/deals", expect=201, buyer_id=2, seller_id=3, price=500))["id"]
+    await service.post(f"/deals/{deal}/deposits", expect=422, tx_hash=tx_hash, amount=1)
+    assert await service.queue.backlog() == 0
+
+
+@pytest.mark.parametrize("buyer_id", [999, 0, 2**63])
+async def test_a_deal_of_nobody_is_the_callers_mistake_and_not_a_busy_database(
+    service: Service, buyer_id: int
+) -> None:
+    await service.post("/deals", expect=422, buyer_id=buyer_id, seller_id=3, price=500)
+
+
+class FromServer(Exception):
+    """What asyncpg raises: the state says what it is."""
+
+    def __init__(self, sqlstate: str) -> None:
+        self.sqlstate = sqlstate
+
+
+@pytest.mark.parametrize(
+    ("error", "is_passing"),
+    [
+        (OperationalError("", {}, sqlite3.OperationalError("database is locked")), True),
+        (DBAPIError("", {}, FromServer("40001")), True),
+        (DBAPIError("", {}, FromServer("40P01")), True),
+        (DBAPIError("", {}, FromServer("08006")), True),
+        (InterfaceError("", {}, Exception("closed"), connection_invalidated=True), True),
+        (IntegrityError("", {}, sqlite3.IntegrityError("FOREIGN KEY constraint failed")), False),
+        (IntegrityError("", {}, FromServer("23503")), False),
+        (DataError("", {}, FromServer("22021")), False),
+        (leasehold.LockBusy("deal:1"), True),
+        (leasehold.InvalidRequest("a lock's name must not contain NUL"), False),
+    ],
+    ids=repr,
+)
+def test_only_what_passes_is_tried_again(error: Exception, is_passing: bool) -> None:
+    assert may_try_again(error) is is_passing

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from faststream import AckPolicy, BaseMiddleware, Context
-from faststream.confluent import KafkaBroker, KafkaRouter, TestKafkaBroker
+from faststream.confluent import KafkaBroker, KafkaMessage, KafkaRouter, TestKafkaBroker
 from faststream.exceptions import AckMessage, StopConsume
 from faststream.nats import JStream, NatsBroker
 from faststream.rabbit import RabbitBroker
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 PURPOSES = Purposes(
     [
         Purpose("deal", "deal:{deal_id}", ttl=30, wait=0),
+        Purpose("brief", "deal:{deal_id}", ttl=3, wait=0),
         Purpose("transfer", "transfer:{source}:{target}", ttl=30, wait=0),
         Purpose("nightly", "nightly", ttl=30, wait=0),
     ]
@@ -173,15 +175,18 @@ class TestKafka:
             await broker.publish(DEAL, "deals")
             assert partition.told == [BACK]
 
-    async def test_work_that_is_done_is_not_done_again_because_the_store_went_away(self, own_server) -> None:
+    @pytest.mark.parametrize("once", [None, itemgetter("deal_id")], ids=["lock", "once"])
+    async def test_work_that_is_done_is_not_done_again_because_the_store_went_away(
+        self, own_server, once
+    ) -> None:
         server = own_server("valkey9")
 
         async def handle(body: dict[str, int]) -> None:
             server.kill()
 
         async with (
-            leasehold.connect(server.url, timeout=5) as locks,
-            kafka(Operations(locks, PURPOSES), handle) as (broker, partition),
+            leasehold.connect(server.url, timeout=2) as locks,
+            kafka(Operations(locks, PURPOSES), handle, purpose="brief", once=once) as (broker, partition),
         ):
             await broker.publish(DEAL, "deals")
             assert partition.told == ["commit"]
@@ -300,25 +305,111 @@ class TestOnce:
                 await broker.publish(DEAL, "deals")
             assert (len(done), partition.told) == (2, [BACK, "commit", "commit"])
 
+    async def test_work_whose_message_the_handler_gives_back_itself_is_done_again(self, ops) -> None:
+        done: list[int] = []
+
+        async def handle(body: dict[str, int], msg: KafkaMessage) -> None:
+            done.append(1)
+            if len(done) == 1:
+                await msg.nack()
+
+        async with kafka(ops, handle, once=itemgetter("deal_id")) as (broker, partition):
+            for _ in range(3):
+                await broker.publish(DEAL, "deals")
+            assert (len(done), partition.told) == (2, [BACK, "commit", "commit"])
+
+    @pytest.mark.parametrize("result", [None, {"paid": 42}, b"\xff"], ids=["nothing", "json", "bytes"])
+    async def test_a_duplicate_is_acknowledged_where_the_handler_would_have_to(self, ops, result) -> None:
+        done = []
+
+        async def handle(body: dict[str, int], msg: KafkaMessage) -> Any:
+            done.append(body)
+            await msg.ack()
+            return result
+
+        async with kafka(ops, handle, once=itemgetter("deal_id"), policy=AckPolicy.MANUAL) as (
+            broker,
+            partition,
+        ):
+            for _ in range(2):
+                with suppress(AckMessage):  # says that nothing is to be published; a running broker heeds it
+                    await broker.publish(DEAL, "deals")
+            assert (len(done), partition.told) == (1, ["commit"] * 2)
+
+    @pytest.mark.parametrize("apart", ["topics", "filters"])
+    async def test_each_handler_does_its_own_work_once(self, ops, apart) -> None:
+        done = []
+        router = KafkaRouter(middlewares=[LockMiddleware(ops, purpose="deal", once=itemgetter("deal_id"))])
+
+        def subscriber(topic: str) -> Any:
+            return router.subscriber(topic, group_id="workers", ack_policy=AckPolicy.NACK_ON_ERROR)
+
+        opened = subscriber("opened")
+        paid = subscriber("paid") if apart == "topics" else opened
+
+        async def is_opened(message: StreamMessage[Any]) -> bool:
+            return apart == "topics" or message.headers.get("about") == "opened"
+
+        async def handle_opened(body: dict[str, int]) -> None:
+            done.append("opened")
+
+        async def handle_paid(body: dict[str, int]) -> None:
+            done.append("paid")
+
+        opened(handle_opened, filter=is_opened)
+        paid(handle_paid)
+        broker = KafkaBroker(logger=None)
+        broker.include_router(router)
+        async with TestKafkaBroker(broker):
+            for each in (opened, paid):
+                each.parser._setup(Partition())
+            for about in ("opened", "paid") * 2:
+                topic = about if apart == "topics" else "opened"
+                await broker.publish(DEAL, topic, headers={"about": about})
+        assert done == ["opened", "paid"]
+
+    async def test_what_a_handler_does_once_itself_is_not_taken_for_its_own_run(self, ops) -> None:
+        paid = []
+
+        async def handle(body: dict[str, int]) -> None:
+            await ops.locks.once(f"deal:{body['deal_id']}", lambda: paid.append(1), wait=0)
+
+        async with kafka(ops, handle, once=itemgetter("deal_id")) as (broker, partition):
+            await broker.publish(DEAL, "deals")
+            assert (paid, partition.told) == ([1], ["commit"])
+
+    async def test_handlers_that_do_one_operation_do_it_once_together(self, ops) -> None:
+        done = []
+
+        async def handle(body: dict[str, int]) -> None:
+            done.append("one")
+
+        async def handle_too(body: dict[str, int]) -> None:
+            done.append("the other")
+
+        for handler in (handle, handle_too):
+            async with kafka(ops, handler, once=itemgetter("deal_id"), operation="closing") as (broker, _):
+                await broker.publish(DEAL, "deals")
+        assert done == ["one"]
+        assert await ops.locks.once("closing:42", lambda: "again") == {"result": None}
+
     async def test_while_it_is_being_done_elsewhere_the_message_comes_again(self, ops) -> None:
         async def handle(body: dict[str, int]) -> None:
             pytest.fail("it ran twice")
 
-        gate = asyncio.Event()
-        elsewhere = asyncio.create_task(ops.locks.once("deal:0xa", gate.wait))
-        await eventually_async(lambda: self.is_running(ops), within=20)
-        async with kafka(ops, handle, once=lambda body: "0xa") as (broker, partition):
+        begun, gate = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            begun.set()
+            await gate.wait()
+
+        elsewhere = asyncio.create_task(ops.locks.once("closing:0xa", work))
+        await begun.wait()
+        async with kafka(ops, handle, once=lambda body: "0xa", operation="closing") as (broker, partition):
             await broker.publish(DEAL, "deals")
             assert partition.told == [BACK]
         gate.set()
         await elsewhere
-
-    async def is_running(self, ops: Operations) -> bool:
-        try:
-            await ops.locks.once("deal:0xa", lambda: None, wait=0)
-        except leasehold.InProgress:
-            return True
-        pytest.fail("it was not running and now it is done")
 
     async def test_a_key_that_says_nothing_is_an_error_and_nothing_runs(self, ops) -> None:
         async def handle(body: dict[str, int]) -> None:
@@ -341,6 +432,8 @@ class TestOnce:
         ({"purpose": "nightly", "key": len}, "takes no parameters"),
         ({"once": "tx"}, "once must be a plain function"),
         ({"once": len, "once_ttl": 0}, "ttl must be"),
+        ({"once": len, "operation": "a:b"}, "without a colon"),
+        ({"operation": "closing"}, "needs once as well"),
         ({"pause": 0}, "pause must be"),
         ({"pause": 2, "max_pause": 1}, "max_pause"),
     ],

@@ -181,13 +181,14 @@ async def test_the_fence_expires_two_days_after_its_last_use_and_the_value_as_it
 @pytest.mark.parametrize(
     ("key", "beside"),
     [
-        ("balance", b"{balance}:guard"),
+        ("balance", b"guard:{balance}"),
+        ("{balance}", b"{balance}:guard"),
         ("balance:{42}", b"balance:{42}:guard"),
         (b"balance:{42}:usd", b"balance:{42}:usd:guard"),
         ("{a}{b}", b"{a}{b}:guard"),
-        ("open{brace", b"{open{brace}:guard"),
+        ("open{brace", b"guard:{open{brace}"),
         ("a}b{c}", b"a}b{c}:guard"),
-        ("héé", "{héé}:guard".encode()),
+        ("héé", "guard:{héé}".encode()),
     ],
 )
 def test_the_fence_is_kept_in_the_slot_of_the_value(valkey: Server, key: str | bytes, beside: bytes) -> None:

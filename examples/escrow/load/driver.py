@@ -115,7 +115,8 @@ class Scene:
                 await self._load(traffic, progress, guards)
                 left = await self._settle(traffic, progress)
         await self._crew.end()
-        return await judge(self._escrow, traffic, self._tally, guards=guards, left=left)
+        aside = await self._queue.count_aside()
+        return await judge(self._escrow, traffic, self._tally, guards=guards, left=left, aside=aside)
 
     async def close(self) -> None:
         await self._chaos.calm_down()

@@ -51,7 +51,9 @@ class Verdict:
         }
 
 
-async def judge(escrow: Escrow, traffic: Traffic, tally: Tally, *, guards: str, left: int) -> Verdict:
+async def judge(
+    escrow: Escrow, traffic: Traffic, tally: Tally, *, guards: str, left: int, aside: int
+) -> Verdict:
     """Compare the books with themselves and with what the customers asked for."""
     async with escrow.sessions() as session:
         found = await find_discrepancies(session)
@@ -71,6 +73,8 @@ async def judge(escrow: Escrow, traffic: Traffic, tally: Tally, *, guards: str, 
         found.append(Discrepancy("notifications not sent", "the outbox", 0, unsent))
     if left:
         found.append(Discrepancy("messages not done", "the queue", 0, left))
+    if aside:
+        found.append(Discrepancy("messages put aside", "the queue", 0, aside))
     if tally.checks_failed:
         found.append(
             Discrepancy("books did not balance meanwhile", "reconciliations", 0, tally.checks_failed)
@@ -85,6 +89,7 @@ async def judge(escrow: Escrow, traffic: Traffic, tally: Tally, *, guards: str, 
         "messages_sent": traffic.messages,
         "messages_done": tally.done.total(),
         "put_off": dict(tally.put_off),
+        "messages_put_aside": aside,
         "notifications": mails or 0,
         "cents_moved": int(moved or 0),
         "workers_killed": tally.killed,

@@ -6,14 +6,21 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from leasehold.core import bounds
-from leasehold.errors import InProgress, InvalidRequest, LeaseLost, describe_holder
+from leasehold.errors import (
+    InProgress,
+    InvalidRequest,
+    LeaseLost,
+    StoreError,
+    StoreUnavailable,
+    describe_holder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from leasehold.core.engine import Engine
     from leasehold.core.lease import LeaseState
-    from leasehold.core.ports import Results
+    from leasehold.core.ports import Results, Signal
     from leasehold.errors import LockBusy
 
 MAX_RESULT_BYTES = 1 << 20
@@ -26,26 +33,102 @@ class Once:
     def __init__(self, engine: Engine[Any], results: Results) -> None:
         self._engine = engine
         self._results = results
+        self._unfinished: dict[LeaseState, Signal] = {}
 
     async def recall(self, key: str) -> Any | None:
         """What was kept under ``key``, in a list of one; None if nothing was."""
         kept = await self._insist(lambda: self._results.recall(key))
         return None if kept is None else [json.loads(kept)]
 
-    async def finish(self, lease: LeaseState, result: Any, ttl: float) -> Any:
-        """Keep ``result`` and end the lease, in one step; the result as everybody after will get it.
+    async def recall_instead(self, key: str, busy: LockBusy) -> Any:
+        """What was kept under ``key`` while we waited in vain for our turn to run it; `InProgress` if nothing was.
 
-        Raises `LeaseLost` if the lease had ended before: somebody else may have run it meanwhile, and what
-        they keep counts.
+        The work may be done all the same: whoever comes next in the queue holds the lock for a moment, to see that
+        there is nothing left to do, and one that died in the queue holds it until it is noticed.
         """
-        encoded = encode_result(lease.name, result)
-        lease.check()
-        if not await self._insist(lambda: self._results.keep(lease.name, lease.token, encoded, ttl)):
-            lease.end("expired")
-            raise LeaseLost(lease.name, "expired")
-        lease.is_given_back = True
-        lease.end("released")
+        if kept := await self.recall(key):
+            return kept[0]
+        by = f" by {describe_holder(busy.holder)}" if busy.holder is not None else ""
+        raise InProgress(
+            f"{key!r} is being run{by} right now", holder=busy.holder, retry_after=busy.retry_after
+        ) from busy
+
+    async def finish(self, lease: LeaseState, encoded: str, ttl: float) -> Any:
+        """Keep the result and end the lease, in one step; the result as everybody after will get it.
+
+        The work has been done, so this goes on when the caller is cancelled, and while the store cannot be
+        reached, until the lease has ended. Raises `StoreError` if the result could not be kept until then: the lease
+        is not given back, so that nobody runs it again before the lease has ended in the store too. Raises
+        `LeaseLost` if it had ended there before: somebody else may have run it meanwhile, and what they keep counts.
+        """
+        done = self._unfinished[lease] = self._engine.concurrency.signal()
+        failures: list[Exception] = []
+
+        async def keep() -> None:
+            try:
+                await self._keep(lease, encoded, ttl)
+            except Exception as error:  # noqa: BLE001 - raised below
+                failures.append(error)
+            finally:
+                del self._unfinished[lease]
+                done.set()
+
+        # Not by the caller itself, whose cancellation would end it half-way.
+        self._engine.concurrency.spawn(keep())
+        await done.wait()
+        if failures:
+            raise failures[0]
+        if not lease.is_given_back:
+            raise StoreUnavailable(f"the client was closed before the result of {lease.name!r} was kept")
         return json.loads(encoded)
+
+    async def close(self) -> None:
+        """Wait for a bounded time until the results are kept of callers that were cancelled."""
+        give_up_at = self._engine.clock.now() + self._engine.patience
+        for lease, done in list(self._unfinished.items()):
+            if lease.is_ours:  # in a forked child nobody would ever say that it is done
+                await done.wait(max(0.0, give_up_at - self._engine.clock.now()))
+
+    async def _keep(self, lease: LeaseState, encoded: str, ttl: float) -> None:
+        engine = self._engine
+        # A store that renews the lease and still cannot keep the result, say because it is too much for
+        # the timeout, must not hold the caller for ever.
+        give_up_at = engine.clock.now() + max(lease.ttl, engine.patience)
+        failure: StoreError | None = None
+        tries = 0
+        try:
+            while True:
+                tries += 1
+                # Also asked once after the end: if the result was kept and only the answer got lost, then
+                # a renewal found the lease gone.
+                is_last = lease.is_lost or engine.clock.now() >= give_up_at
+                try:
+                    return await self._keep_in_turn(lease, encoded, ttl)
+                except StoreError as error:
+                    # Once in doubt, a later refusal does not say that nothing was kept.
+                    if not isinstance(failure, StoreUnavailable) or isinstance(error, StoreUnavailable):
+                        failure = error
+                    if is_last:
+                        raise failure  # noqa: B904 - one of them is enough
+                await engine.clock.sleep(engine.retry.pause(tries, engine.random.fraction()))
+        except BaseException:
+            engine.abandon(lease)
+            raise
+
+    async def _keep_in_turn(self, lease: LeaseState, encoded: str, ttl: float) -> None:
+        """Ask while nobody renews the lease: a renewal that comes after would find nothing, and call it lost."""
+        mine = self._engine.concurrency.signal()
+        while (turn := lease.begin_exchange(mine)) is not mine:
+            await turn.wait()
+        try:
+            if not await self._results.keep(lease.name, lease.token, encoded, ttl):
+                lease.end("expired")
+                raise LeaseLost(lease.name, lease.ended or "expired")
+            # Before the turn is given back, or the keeper would renew what is gone.
+            lease.is_given_back = True
+            lease.end("released")
+        finally:
+            lease.end_exchange()
 
     async def first_time(self, key: str, ttl: float) -> bool:
         """Whether nobody has asked this before."""
@@ -94,9 +177,3 @@ def encode_result(key: str, result: Any) -> str:
             f"the result of {key!r} takes {len(encoded)} bytes as JSON, and {MAX_RESULT_BYTES} can be kept"
         )
     return encoded
-
-
-def in_progress(key: str, busy: LockBusy) -> InProgress:
-    """The error for a caller that came while the work was being done."""
-    by = f" by {describe_holder(busy.holder)}" if busy.holder is not None else ""
-    return InProgress(f"{key!r} is being run{by} right now", holder=busy.holder, retry_after=busy.retry_after)

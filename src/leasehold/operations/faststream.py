@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from leasehold.core import bounds
 from leasehold.core.backoff import Backoff
-from leasehold.core.once import check_keep, encode_result
+from leasehold.core.once import check_keep, encode_result, key_of
 from leasehold.errors import InvalidRequest, LeaseholdError, StoreError
 from leasehold.operations.patterns import write
 
 try:
     from faststream import AckPolicy, BaseMiddleware
     from faststream.exceptions import AckMessage, NackMessage, StopConsume
-    from faststream.message import SourceType, StreamMessage
+    from faststream.message import AckStatus, SourceType, StreamMessage
 except ModuleNotFoundError as missing:
     from leasehold.operations.guards.extra import missing_extra
 
@@ -58,7 +58,11 @@ class LockMiddleware:
 
     With ``once``, a function of the body that returns what identifies the work, a handler that has finished is
     not run again for a duplicate within ``once_ttl`` seconds: what it returned, if that is JSON, is returned (and
-    published) again, since the first may have died before it was; if not, the duplicate is only acknowledged.
+    published) again, since the first may have died before it was; if not, the duplicate is only acknowledged. Each
+    handler has done its own work and no other's: it is known by the purpose and by its function's module and name. Whoever
+    renames it, or has several of them do one thing, names that thing with ``operation``; the key is then
+    that of ``locks.once("operation:…")``, so the handler itself must use another one. A message that the handler
+    nacks or rejects itself has not been done.
 
     A broker that does not deliver again (``AckPolicy.ACK_FIRST``, which is Kafka's default in FastStream; Redis
     lists and channels; NATS without JetStream) is no place for this: nothing is processed and the subscriber is
@@ -72,6 +76,7 @@ class LockMiddleware:
         purpose: str,
         key: Key | Mapping[str, Key] | None = None,
         once: Key | None = None,
+        operation: str | None = None,
         once_ttl: float = 86400,
         pause: float = 1,
         max_pause: float = 30,
@@ -83,11 +88,16 @@ class LockMiddleware:
         self._purpose.check_parameters(self._keys)
         if once is not None and not _is_plain(once):
             raise InvalidRequest(f"once must be a plain function of the body, not {once!r}")
+        if operation is not None:
+            if once is None:
+                raise InvalidRequest("operation names what is done once, so it needs once as well")
+            key_of(operation, "any")
         check_keep(once_ttl)
         bounds.check_duration(pause, "pause")
         if bounds.check_duration(max_pause, "max_pause") < pause:
             raise InvalidRequest(f"max_pause ({max_pause:g} s) must not be shorter than pause ({pause:g} s)")
         self._once = once
+        self._operation = operation
         self._once_ttl = once_ttl
         self._backoff = Backoff(first=pause, cap=max_pause)
         self._retry_to = retry_to
@@ -99,55 +109,78 @@ class LockMiddleware:
 
     async def consume(self, call_next: CallNext, message: Message, context: ContextRepo) -> Any:
         """Work on ``message`` under its lock, or give it back."""
-        _check_message(context.get_local("handler_"), message)
+        subscriber = context.get_local("handler_")
+        _check_message(subscriber, message)
         body = await message.decode()
         lock_name = self._purpose.lock_name(**{name: key(body) for name, key in self._keys.items()})
-        unique = None if self._once is None else f"{self._purpose.name}:{write('once', self._once(body))}"
         attempt = _Attempt(call_next, message)
         try:
-            async with self._ops.hold(self._purpose, lock_name) as lease:
-                with context.scope("lease", lease):
-                    await (attempt.run(lease) if unique is None else self._run_once(unique, attempt, lease))
-                lease.check()
-                attempt.is_done = True
+            if self._once is None:
+                await self._run(attempt, lock_name, context)
+            else:
+                unique = write("once", self._once(body))
+                key = key_of(self._operation or await self._default_operation(subscriber, message), unique)
+                await self._run_once(key, attempt, lock_name, context)
         except InvalidRequest:
             raise
         except LeaseholdError as error:
             if not (attempt.is_done and isinstance(error, StoreError)):
                 await self._give_back(message, lock_name, error)
+            _log.warning("%s: the message %s is done, but not remembered", error, message.message_id)
+        self._given_back.pop(lock_name, None)
+        if attempt.is_duplicate and getattr(subscriber, "ack_policy", None) is AckPolicy.MANUAL:
+            await message.ack()  # the handler would have, if it had been run
+        return attempt.outcome()
+
+    async def _run(self, attempt: _Attempt, lock_name: str, context: ContextRepo) -> None:
+        try:
+            async with self._ops.hold(self._purpose, lock_name) as lease:
+                with context.scope("lease", lease):
+                    await attempt.run(lease)
+                attempt.is_done = True
+        except StoreError as error:
+            if not attempt.is_done:
+                raise
             # The work was done under the lock. Doing it again because the lock could not be given back would
             # be worse than the lock's staying until its ttl ends.
             _log.warning("the lock %r could not be released and ends with its ttl: %s", lock_name, error)
-        self._given_back.pop(lock_name, None)
-        return attempt.outcome()
 
-    async def _run_once(self, unique: str, attempt: _Attempt, lease: Lease) -> None:
+    async def _run_once(self, key: str, attempt: _Attempt, lock_name: str, context: ContextRepo) -> None:
         async def run() -> dict[str, Any]:
-            await attempt.run(lease)
-            if attempt.failure is not None and not isinstance(attempt.failure, AckMessage):
-                raise attempt.failure
+            # The lock inside, not around: keeping the result may take longer than the lock's lease lasts,
+            # whose loss would have finished work called off.
+            await self._run(attempt, lock_name, context)
+            if not attempt.is_to_be_kept:
+                raise _NothingToKeepError
             kept = {"result": attempt.result}
             try:
-                encode_result(unique, kept)
+                encode_result(key, kept)
             except InvalidRequest:
                 return {}
             return kept
 
         try:
             kept = await self._ops.locks.once(
-                unique, run, ttl=self._once_ttl, lease_ttl=self._purpose.ttl, wait=self._purpose.wait
+                key, run, ttl=self._once_ttl, lease_ttl=self._purpose.ttl, wait=self._purpose.wait
             )
-        except LeaseholdError:
-            raise
-        except Exception as error:
-            if error is not attempt.failure:
-                raise
+        except _NothingToKeepError:
             return
         if not attempt.has_run:
+            attempt.is_duplicate = True
             if "result" in kept:
                 attempt.result = kept["result"]
             else:
                 attempt.failure = AckMessage()
+
+    async def _default_operation(self, subscriber: Any, message: Message) -> str:
+        """What the handler of ``message`` does, the same after a restart and for every subscriber of the function."""
+        calls = getattr(subscriber, "calls", ())
+        for call in calls:
+            if len(calls) == 1 or await call.filter(message):
+                function = inspect.unwrap(call.handler._original_call)  # noqa: SLF001 - has no public name
+                name = getattr(function, "__qualname__", type(function).__qualname__)
+                return f"{self._purpose.name}/{function.__module__}.{name}"
+        return self._purpose.name
 
     async def _give_back(self, message: Message, lock_name: str, error: LeaseholdError) -> None:
         """Hand ``message`` back to the broker, after a pause, and end its processing."""
@@ -194,6 +227,10 @@ class _Locked(BaseMiddleware):
         return await self._rule.consume(call_next, msg, self.context)
 
 
+class _NothingToKeepError(Exception):
+    """Ends a run of which nothing is to be remembered; what came of it, the attempt knows."""
+
+
 class _Attempt:
     """One run of a handler, and what came of it.
 
@@ -206,8 +243,16 @@ class _Attempt:
         self._message = message
         self.has_run = False
         self.is_done = False
+        self.is_duplicate = False
         self.result: Any = None
         self.failure: Exception | None = None
+
+    @property
+    def is_to_be_kept(self) -> bool:
+        """Whether the handler is content: it has not failed, nor asked for the message once more or put it aside."""
+        if self._message.committed in {AckStatus.NACKED, AckStatus.REJECTED}:
+            return False
+        return self.failure is None or isinstance(self.failure, AckMessage)
 
     async def run(self, lease: Lease) -> None:
         self.has_run = True

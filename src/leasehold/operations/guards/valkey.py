@@ -1,7 +1,7 @@
 """Keys on Valkey or Redis that refuse an older fence than they have seen, over a redis-py client, sync or async.
 
 The newest fence is kept beside the value, in a key of its own in the same slot: ``balance:{42}:guard`` for
-``balance:{42}``, ``{balance}:guard`` for ``balance``. The value is a plain string that anybody may read; whoever
+``balance:{42}``, ``guard:{balance}`` for ``balance``. The value is a plain string that anybody may read; whoever
 writes it without the guard is not refused.
 
 What is kept beside the value expires, 2 days after its last use by default, and never before a value with a ttl
@@ -150,7 +150,8 @@ def guard_key(key: str | bytes) -> bytes:
         return name + b":guard"  # what is between the braces decides on the slot, of both keys
     if b"}" in name:
         raise InvalidRequest(f"{key!r} has a }} but no {{tag}}, so no other key is sure to be in its slot")
-    return b"{" + name + b"}:guard"
+    # In front: behind it, "balance" would share the guard of "{balance}".
+    return b"guard:{" + name + b"}"
 
 
 async def _set(
