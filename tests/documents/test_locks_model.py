@@ -42,14 +42,20 @@ async def ramble(server, *, documents, steps, seed, forgetful=False):
 
 @pytest.mark.timeout(600)
 async def test_random_sequences_go_as_the_model_says(any_server, count):
-    seed = random.randrange(10**6)
-    rambles = await ramble(
-        any_server, documents=count(full=300, quick=80), steps=count(full=120, quick=60), seed=seed
-    )
-    for one in rambles:
-        one.check_events()
-    reasons = {past.reason for one in rambles for past in one.model.history}
-    assert reasons >= {"idle", "taken", "expired", "moved", "released"}
+    reasons: set[str] = set()
+    for _ in range(10):
+        seed = random.randrange(10**6)
+        rambles = await ramble(
+            any_server, documents=count(full=300, quick=80), steps=count(full=120, quick=60), seed=seed
+        )
+        for one in rambles:
+            one.check_events()
+        reasons |= {past.reason for one in rambles for past in one.model.history}
+        # Where the store is slow, some of what they ask for has run out before they come to it.
+        if reasons >= {"idle", "taken", "expired", "moved", "released"}:
+            return
+        any_server.call("FLUSHALL")
+    pytest.fail(f"holds have ended in no other ways than {reasons}")
 
 
 @pytest.mark.timeout(600)
@@ -105,14 +111,23 @@ def plant(monkeypatch, old, new):
 
 
 @pytest.mark.parametrize("bug", PLANTED)
+@pytest.mark.timeout(600)
 async def test_a_planted_bug_is_noticed(valkey, monkeypatch, bug):
     plant(monkeypatch, *PLANTED[bug])
 
-    async def compare():
-        for one in await ramble(valkey, documents=150, steps=40, seed=1):
-            one.check_events()
+    async def is_noticed(seed):
+        valkey.call("FLUSHALL")
+        noticed = False
+        try:
+            for one in await ramble(valkey, documents=10, steps=40, seed=seed):
+                one.check_events()
+        except* AssertionError:  # by the comparison; a script that does not run fails otherwise
+            noticed = True
+        return noticed
 
-    with pytest.raises((AssertionError, ExceptionGroup)) as caught:
-        await compare()
-    # By the comparison, and not because the script does not run.
-    assert isinstance(caught.value, AssertionError) or caught.value.split(AssertionError)[1] is None
+    # Few at once, so that what they ask for does not run out while the others are served; and again until one of
+    # them comes to where it shows.
+    for seed in range(60):
+        if await is_noticed(seed):
+            return
+    pytest.fail("not noticed")

@@ -161,7 +161,7 @@ def test_whoever_reads_is_told_every_change_although_others_do_not(
             change()
             assert {tuple(heard.of(member)) for member in readers} == {tuple(told)}
             assert all(member.code is None for member in readers)
-            assert team.slowest < 5
+            assert team.slowest < 30
             print(
                 f"{sockets} sockets, {silent} silent, {len(told)} changes: memory +{(most - before) // 1024} KiB, "
                 f"slowest request {1000 * team.slowest:.0f} ms, late ones {[member.code for member in late]}"

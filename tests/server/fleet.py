@@ -13,7 +13,6 @@ import uvicorn
 import uvloop
 from tests.support.servers import reserve_port
 
-from leasehold.documents.times import Times
 from leasehold.server import Settings, create_app
 from leasehold.server.worker import configure
 
@@ -28,25 +27,10 @@ _STOP = 30.0
 _ANSWER = 60.0
 
 
-class TimedSettings(Settings):
-    """The holder's time to save at a force-take can be set as well."""
-
-    save_within: float = 3
-
-    @property
-    def times(self) -> Times:
-        return Times(
-            ttl=self.document_ttl,
-            heartbeat=self.document_heartbeat,
-            idle=self.document_idle,
-            save_within=self.save_within,
-        )
-
-
 class Fleet:
     """Runs until the end of its context. `run` has something done by the workers' own thread."""
 
-    def __init__(self, data_dir: Path, **workers: TimedSettings) -> None:
+    def __init__(self, data_dir: Path, **workers: Settings) -> None:
         self._database = data_dir / "documents.sqlite"
         self._settings = workers
         self._thread = threading.Thread(target=self._serve, name="fleet", daemon=True)
@@ -104,7 +88,7 @@ class Fleet:
             await self._stop.wait()
 
 
-async def _start(running: AsyncExitStack, settings: TimedSettings) -> str:
+async def _start(running: AsyncExitStack, settings: Settings) -> str:
     """One more worker, ended with ``running``; its address."""
     listener = running.enter_context(reserve_port())
     app = create_app(settings)
@@ -126,8 +110,3 @@ async def _start(running: AsyncExitStack, settings: TimedSettings) -> str:
 async def _end(server: uvicorn.Server, serving: asyncio.Task[None]) -> None:
     server.should_exit = True
     await serving
-
-
-def settings_of(make: Callable[..., Settings], **changes: Any) -> TimedSettings:
-    """Those that the fixture makes, with changes, also of what it does not know."""
-    return TimedSettings(**make().model_dump(exclude_unset=True), **changes)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.server.conftest import ON_SQLITE
 from tests.server.pages import LOGIN, assert_problem, bearer, csrf, page, refresh, register
 from tests.support.waiting import eventually_async
@@ -42,6 +44,39 @@ async def test_an_access_token_alone_ends_its_session(client: httpx.AsyncClient,
         answer = await other.post("/api/auth/logout", headers=bearer(token))
     assert answer.status_code == 204
     assert_problem(await refresh(client), 401, "not_signed_in")
+
+
+@pytest.mark.parametrize("shown", ["the cookie as well", "the access token alone"])
+async def test_an_access_token_that_has_expired_is_good_enough_for_signing_out(
+    client: httpx.AsyncClient, app: FastAPI, shown: str
+) -> None:
+    """It was in a page that was left open over night."""
+    await register(client)
+    identity = app.state.services.identity
+    session_id = await identity.sessions.session_of(client.cookies["leasehold_refresh"])
+    long_ago = time.time() - 86_400
+    expired = identity.tokens.issue(user_id="1", user_name="Ana", session_id=session_id, at=long_ago).text
+    assert_problem(await client.get("/api/auth/me", headers=bearer(expired)), 401, "not_signed_in")
+    kept = dict(client.cookies)
+    if shown == "the cookie as well":
+        answer = await client.post("/api/auth/logout", headers=bearer(expired) | csrf(client))
+        assert not client.cookies
+        client.cookies.update(kept)
+    else:
+        async with page(app) as other:
+            answer = await other.post("/api/auth/logout", headers=bearer(expired))
+    assert answer.status_code == 204, answer.text
+    assert_problem(await refresh(client), 401, "not_signed_in")
+
+
+@ON_SQLITE
+async def test_a_token_that_is_not_ours_does_not_keep_the_cookie_from_signing_out(
+    client: httpx.AsyncClient,
+) -> None:
+    await register(client)
+    answer = await client.post("/api/auth/logout", headers=csrf(client) | bearer("made.up.token"))
+    assert answer.status_code == 204
+    assert not client.cookies
 
 
 async def test_other_sessions_of_the_same_person_go_on(client: httpx.AsyncClient, app: FastAPI) -> None:

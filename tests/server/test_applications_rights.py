@@ -10,11 +10,14 @@ import redis.asyncio
 from tests.server.conftest import ON_SQLITE, client_of
 from tests.server.team import Team, make_team
 
+from leasehold import StoreUnavailable
 from leasehold.documents.live.notices import CHANNEL
+from leasehold.server.rights import tell_rights_changed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from fastapi import FastAPI
     from tests.server.api import Api
     from tests.server.conftest import MakeApp, MakeSettings
     from tests.support.servers import Server
@@ -100,3 +103,19 @@ async def test_a_change_is_made_though_nobody_can_be_told(
         path = f"/api/applications/{team.application_id}/members/{team.ana.id}"
         assert (await team.olga.http.delete(path)).status_code == 204
         assert (await team.ana.http.get("/api/applications")).json()["items"] == []
+
+
+async def test_everybody_is_told_though_one_could_not_be(team: Team, notices: Notices, app: FastAPI) -> None:
+    services = app.state.services
+    people = [team.olga.id, team.ana.id, team.ben.id]
+    tell = services.live._notices.tell_rights_changed
+
+    async def tell_unless(user_id: str) -> None:
+        if user_id == team.olga.id:
+            raise StoreUnavailable("away")
+        await tell(user_id)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(services.live._notices, "tell_rights_changed", tell_unless)
+        await tell_rights_changed(services, people)
+    assert await notices.told() == {team.ana.id, team.ben.id}

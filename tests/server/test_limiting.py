@@ -38,6 +38,19 @@ def test_whoever_is_over_the_limit_is_told_when_to_come_back(clock: Clock) -> No
     limiter.spend("acquire", "ana")
 
 
+def test_what_is_too_much_costs_nothing(clock: Clock) -> None:
+    limiter = Limiter({"content": "100/minute"}, clock=clock)
+    limiter.spend("content", "ana", 70)
+    with pytest.raises(RateLimited) as told:
+        limiter.spend("content", "ana", 31)
+    assert told.value.retry_after == pytest.approx(60)
+    limiter.spend("content", "ana", 30)
+    limiter.spend("content", "ana", 0)
+    limiter.spend("content", "ben", 100)
+    with pytest.raises(RateLimited):
+        limiter.spend("content", "ana", 1)
+
+
 def test_callers_and_budgets_do_not_share(clock: Clock) -> None:
     limiter = Limiter({"acquire": "1/minute", "keep": "1/minute"}, clock=clock)
     limiter.spend("acquire", "ana")

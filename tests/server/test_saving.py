@@ -6,11 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from limits import parse
 from tests.server.api import Api
 from tests.server.conftest import ON_SQLITE, client_of
 from tests.server.team import Team, acquire, give_time_to_save, make_team, problem, save, take
 from tests.support.waiting import eventually_async
 
+from leasehold.server import Settings
 from leasehold.server.content import MAX_DEPTH
 from leasehold.server.models import new_id
 
@@ -289,6 +291,42 @@ class TestForceTake:
         late = await save(team.ana, document_id, "later words", 1, fence)
         assert late.json()["reason"] == "stale_fence"
         assert (await save(team.olga, document_id, "hers", 1, taken["fence"])).json()["version"] == 2
+
+
+@ON_SQLITE
+async def test_a_user_may_save_so_many_bytes_and_nothing_is_dropped_for_more(
+    make_app: MakeApp, make_settings: MakeSettings
+) -> None:
+    """Versions and drafts together. What is too much is refused before it is kept: the page still has it."""
+    app = await make_app(make_settings(max_content_bytes=1024, rate_content_bytes="2000/hour"))
+    async with client_of(app) as client, Api(client) as api:
+        team = await make_team(api)
+        document_id = await team.document()
+        fence = (await acquire(team.ana, document_id))["fence"]
+        assert (await save(team.ana, document_id, "a" * 800, 0, fence)).status_code == 200
+        draft = (await save(team.ana, document_id, "b" * 800, 0, fence)).json()["draft_id"]
+        refused = await save(team.ana, document_id, "c" * 800, 1, fence)
+        assert problem(refused) == (429, "rate_limited")
+        assert 3000 < int(refused.headers["retry-after"]) <= 3600
+        assert problem(await save(team.ana, document_id, "d" * 800, 0, fence)) == (429, "rate_limited")
+
+        assert await content_of(team, document_id) == (1, "a" * 800)
+        kept = (await team.ben.http.get(f"/api/documents/{document_id}/drafts")).json()["items"]
+        assert [each["id"] for each in kept] == [draft]
+        # It goes by bytes and by user, and keeps nobody from holding on and giving back.
+        assert (await save(team.ana, document_id, "e" * 400, 1, fence)).json()["version"] == 2
+        lock = f"/api/documents/{document_id}/lock"
+        assert (await team.ana.http.post(f"{lock}/heartbeat")).json()["extended"] is True
+        assert (await team.ana.http.delete(lock)).status_code == 200
+        grant = await acquire(team.ben, document_id)
+        assert (await save(team.ben, document_id, "f" * 800, 2, grant["fence"])).status_code == 200
+
+
+def test_whoever_autosaves_the_largest_document_never_meets_the_limit() -> None:
+    """Every ten seconds, all day, with a second tab that does the same."""
+    settings = Settings.load()
+    rate = parse(settings.rate_content_bytes)
+    assert 2 * settings.max_content_bytes * rate.get_expiry() / 10 < rate.amount
 
 
 @ON_SQLITE

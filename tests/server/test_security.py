@@ -77,6 +77,7 @@ KEPT_BY = {
     "a rate and a quota for each principal": [
         "server/test_app.py::test_a_budget_that_is_used_up_answers_429_on_every_route",
         "server/test_app.py::test_rates_are_per_user",
+        "server/test_saving.py::test_a_user_may_save_so_many_bytes_and_nothing_is_dropped_for_more",
         "documents/test_socket.py::test_a_user_may_have_so_many_sockets_and_others_have_theirs",
         "documents/test_socket.py::test_a_socket_may_watch_so_many_documents",
         "documents/test_socket.py::test_a_flood_of_messages_ends_the_socket",

@@ -164,6 +164,14 @@ def test_what_is_no_origin_is_refused(origin: str) -> None:
         Settings.load(cors_origins=origin)
 
 
+def test_the_bytes_that_may_be_saved_are_at_least_a_document_s() -> None:
+    assert Settings.load(max_content_bytes=2048, rate_content_bytes="2048/hour").rate_content_bytes
+    assert Settings.load(rate_content_bytes="off").rate_content_bytes == "off"
+    for rate in ("2047/hour", "often"):
+        with pytest.raises(InvalidRequest, match="LEASEHOLD_RATE_CONTENT_BYTES"):
+            Settings.load(max_content_bytes=2048, rate_content_bytes=rate)
+
+
 def test_secrets_are_not_shown() -> None:
     given: dict[str, Any] = {
         "secret_key": "canary-" * 8,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import text
+from tests.support.waiting import eventually_async
 
 from leasehold.server.database import close_engine, open_engine
 from leasehold.server.sqlite_connections import SqliteConnections
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy.ext.asyncio import AsyncEngine
 
+# Some tenths of a second.
 LONG = text(
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000) SELECT sum(i) FROM n"
+    "WITH RECURSIVE n(i) AS (SELECT begin() UNION ALL SELECT i + 1 FROM n WHERE i < 500000) SELECT sum(i) FROM n"
 )
 
 
@@ -27,18 +29,29 @@ def working() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if "_connection_worker" in thread.name}
 
 
-async def compute(engine: AsyncEngine) -> None:
+async def compute(engine: AsyncEngine, has_begun: threading.Event) -> None:
+    def begin() -> int:
+        has_begun.set()
+        return 1
+
     async with engine.connect() as connection:
+        driver = (await connection.get_raw_connection()).driver_connection
+        assert driver is not None
+        await driver.create_function("begin", 0, begin)
         await connection.execute(LONG)
 
 
-@pytest.mark.parametrize("after", [0, 0.001, 0.05], ids=["while connecting", "soon", "while computing"])
-async def test_nothing_is_at_work_after_closing(tmp_path: Path, after: float) -> None:
+@pytest.mark.parametrize("when", ["while connecting", "soon", "while computing"])
+async def test_nothing_is_at_work_after_closing(tmp_path: Path, when: str) -> None:
     before = working()
     engine = open_engine(f"sqlite:///{tmp_path / 'documents.sqlite'}")
-    task = asyncio.create_task(compute(engine))
-    await asyncio.sleep(after)
-    assert after == 0 or working() - before
+    has_begun = threading.Event()
+    task = asyncio.create_task(compute(engine, has_begun))
+    if when == "while connecting":
+        await asyncio.sleep(0)
+    else:
+        await eventually_async(has_begun.is_set if when == "while computing" else lambda: working() - before)
+        assert working() - before
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -149,3 +149,16 @@ def test_what_is_remembered_is_bounded_and_holds_no_token(tokens: Tokens, clock:
 def test_a_principal_is_shown_by_id_and_name() -> None:
     principal = Principal("u-1", "Ana", 1.0, "s-1")
     assert (principal.id, principal.name) == ("u-1", "Ana")
+
+
+def test_whose_session_it_was_is_known_after_its_end_but_only_of_ours(tokens: Tokens, clock: Clock) -> None:
+    token = tokens.issue(user_id="u-1", user_name="Ana", session_id="s-1", at=clock() - 86_400).text
+    with pytest.raises(NotSignedIn):
+        tokens.verify(token)
+    assert tokens.session_of(token) == "s-1"
+    with pytest.raises(NotSignedIn):
+        tokens.verify(token)  # it is not remembered as a good one
+    forged = Tokens(b"x" * 64).issue(user_id="u-1", user_name="Ana", session_id="s-1", at=clock()).text
+    for bad in (forged, "made.up.token", "", "x" * 10_000):
+        with pytest.raises(NotSignedIn):
+            tokens.session_of(bad)

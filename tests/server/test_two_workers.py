@@ -95,7 +95,14 @@ async def team_of(served: Served) -> AsyncIterator[Team]:
 
 @pytest.fixture
 async def two_workers(served: MakeServed) -> Served:
-    return served("--workers", "2", document_ttl=10)
+    """Where whoever is asked to save has so much time that it matters to nobody how fast this machine is."""
+    return served("--workers", "2", document_ttl=60, document_save_within=30)
+
+
+@pytest.fixture
+async def brief_workers(served: MakeServed) -> Served:
+    """For what happens when that time is over: long enough for what must come before."""
+    return served("--workers", "2", document_ttl=60, document_save_within=6)
 
 
 async def content_of(person: Person, document_id: str) -> tuple[int, Any]:
@@ -143,12 +150,11 @@ async def test_a_living_holder_s_last_text_is_a_version_before_the_taker_gets_th
         assert (yielded["did"], yielded["status"], yielded["version"]) == ("yield", 200, 1)
 
 
-async def test_a_frozen_holder_s_later_save_is_rescued(
-    two_workers: Served, spawn: Callable[..., Any]
-) -> None:
-    async with team_of(two_workers) as team:
+async def test_a_frozen_holder_s_later_save_is_rescued(served: MakeServed, spawn: Callable[..., Any]) -> None:
+    running = served("--workers", "2", document_ttl=60)
+    async with team_of(running) as team:
         document_id = await team.document()
-        holder = spawn(EDIT, two_workers.base_url, team.ana.token, document_id, 3.0)
+        holder = spawn(EDIT, running.base_url, team.ana.token, document_id, 3.0)
         assert (await holder.aread(60))["did"] == "acquire"
         holder.pause()
         began = time.monotonic()
@@ -182,22 +188,23 @@ async def test_a_killed_holder_is_told_of_by_both_workers_within_a_second_after_
             assert (await holder.aread(60))["did"] == "acquire"
             holder.kill()
             killed = time.monotonic()
-            ends = killed + (await lock_of(team.vera, document_id))["expires_in"]
+            left = (await lock_of(team.vera, document_id))["expires_in"]
+            # Read after the answer: however long that was under way, it has not ended later than this.
+            ends = time.monotonic() + left
             for watcher in watchers:
                 at, told = await watcher.until("document_lock_expired")
                 assert told["lock_holder"] is None
-                # Our reading of when it ends is late by a round trip at most, never early by more than that.
                 assert at - ends < 1.0
                 assert at - killed > 0.5
 
 
 async def test_a_worker_killed_in_the_middle_of_a_force_take_loses_no_save_and_blocks_nobody(
-    two_workers: Served,
+    brief_workers: Served,
 ) -> None:
-    async with team_of(two_workers) as team:
+    async with team_of(brief_workers) as team:
         document_id = await team.document()
         grant = await acquire(team.ana, document_id)
-        host, port = two_workers.base_url.removeprefix("http://").split(":")
+        host, port = brief_workers.base_url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(
             f"POST /api/documents/{document_id}/lock/force-take HTTP/1.1\r\nHost: {host}\r\n"
@@ -205,16 +212,16 @@ async def test_a_worker_killed_in_the_middle_of_a_force_take_loses_no_save_and_b
         )
 
         async def is_marked() -> bool:
-            async with two_workers.client(headers=team.ana.http.headers) as http:
+            async with brief_workers.client(headers=team.ana.http.headers) as http:
                 return (await http.get(f"/api/documents/{document_id}/lock")).json()["taking"] is not None
 
         await eventually_async(is_marked, PATIENCE)
-        two_workers.kill_worker(worker_of(two_workers, writer.get_extra_info("sockname")[1]))
+        brief_workers.kill_worker(worker_of(brief_workers, writer.get_extra_info("sockname")[1]))
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await reader.readexactly(1)
         writer.close()
 
-        async with two_workers.client(headers=team.ana.http.headers) as http:
+        async with brief_workers.client(headers=team.ana.http.headers) as http:
             body = {"content": "kept", "base_version": 0, "fence": grant["fence"]}
             answer = await http.put(f"/api/documents/{document_id}/content", json=body)
             assert answer.status_code == 200, answer.text
@@ -226,10 +233,10 @@ async def test_a_worker_killed_in_the_middle_of_a_force_take_loses_no_save_and_b
                 await http.post(f"/api/documents/{document_id}/lock/heartbeat")
                 return lock["taking"] is None
 
-            await eventually_async(is_free_of_the_mark, PATIENCE)
+            await eventually_async(is_free_of_the_mark, 60)
 
         # And now the owner takes it for good; nobody answers.
-        async with two_workers.client(headers=team.olga.http.headers) as http:
+        async with brief_workers.client(headers=team.olga.http.headers) as http:
             answer = await http.post(f"/api/documents/{document_id}/lock/force-take")
             assert answer.status_code == 200, answer.text
             assert answer.json()["content_version"] == 1
@@ -254,8 +261,10 @@ async def test_a_holder_who_releases_meanwhile_hands_over_without_waiting(two_wo
         assert (await taking).status_code == 200
 
 
-async def test_of_two_owners_who_take_at_once_one_wins_and_the_other_is_told_who(two_workers: Served) -> None:
-    async with team_of(two_workers) as team:
+async def test_of_two_owners_who_take_at_once_one_wins_and_the_other_is_told_who(
+    brief_workers: Served,
+) -> None:
+    async with team_of(brief_workers) as team:
         second = team.ben
         answer = await team.olga.http.patch(
             f"/api/applications/{team.application_id}/members/{second.id}", json={"role": "owner"}

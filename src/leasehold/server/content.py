@@ -31,11 +31,12 @@ def encode_content(content: Content) -> str:
     return text
 
 
-def check_size(content: Content, *, at_most: int) -> None:
-    """`InvalidRequest` if it takes more bytes than that."""
+def check_size(content: Content, *, at_most: int) -> int:
+    """How many bytes it takes; `InvalidRequest` if that is more than allowed."""
     size = len((content if isinstance(content, str) else encode_content(content)).encode(errors="replace"))
     if size > at_most:
         raise InvalidRequest(f"content may take {at_most} bytes, not {size}")
+    return size
 
 
 def decode_content(text: str) -> Content:

@@ -79,6 +79,22 @@ class Identity:
             await self.sessions.end(session_id)
             await self.revocations.add(session_id)
 
+    async def sign_out_with(self, *, refresh_token: str | None, access_token: str | None) -> None:
+        """End the session of each, also if it has expired. `NotSignedIn` if there is nothing but what we did not make."""
+        if refresh_token is not None:
+            await self.sign_out(await self.sessions.session_of(refresh_token))
+        elif access_token is None:
+            raise NotSignedIn("there is no session")
+        if access_token is None:
+            return
+        try:
+            session_id = self.tokens.session_of(access_token)
+        except NotSignedIn:
+            if refresh_token is None:
+                raise
+        else:
+            await self.sign_out(session_id)
+
     def principal_of(self, access_token: str) -> Principal:
         """Who the token speaks for; `NotSignedIn` if it is not valid, has expired, or its session was ended."""
         principal = self.tokens.verify(access_token)

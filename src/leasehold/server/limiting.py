@@ -1,6 +1,7 @@
 """How often one caller may ask. Counted by each worker for itself: with N workers the true limit is up to N times that.
 
-Budgets are separate, so that whoever asks for too many locks can still extend, give back and save what is held.
+Budgets are separate, so that whoever asks for too many locks can still extend, give back and save what is held. That
+of content is counted in bytes: every save is kept for good, as a version or as a draft.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from leasehold.server.settings import Settings
 
-Budget = Literal["acquire", "keep", "sign_in", "other"]
+Budget = Literal["acquire", "keep", "content", "sign_in", "other"]
 
 _SWEEP_ABOVE = 10_000
 
@@ -101,12 +102,19 @@ class Limiter:
             budget: parse(rate) for budget, rate in rates.items() if rate != OFF
         }
 
-    def spend(self, budget: Budget, principal: str) -> None:
-        """Count one request of ``principal``; `RateLimited` if its budget is used up."""
+    def spend(self, budget: Budget, principal: str, cost: int = 1) -> None:
+        """Count one request of ``principal``, or what it costs; `RateLimited` if its budget is used up.
+
+        What is refused costs nothing: one that is too large leaves the rest to those that are not.
+        """
         item = self._items.get(budget)
-        if item is not None and not self._strategy.hit(item, budget, principal):
+        if item is None:
+            return
+        if not self._strategy.test(item, budget, principal, cost=cost):
             ends_at = self._windows.get_expiry(item.key_for(budget, principal))
-            raise RateLimited("too many requests of this kind", retry_after=max(0.0, ends_at - self._clock()))
+            why = "too much content at once" if budget == "content" else "too many requests of this kind"
+            raise RateLimited(why, retry_after=max(0.0, ends_at - self._clock()))
+        self._strategy.hit(item, budget, principal, cost=cost)
 
 
 def make_limiter(settings: Settings) -> Limiter:
@@ -115,6 +123,7 @@ def make_limiter(settings: Settings) -> Limiter:
         {
             "acquire": settings.rate_acquire,
             "keep": settings.rate_keep,
+            "content": settings.rate_content_bytes,
             "sign_in": settings.rate_sign_in,
             "other": settings.rate_other,
         }

@@ -17,8 +17,9 @@ _log = logging.getLogger(__name__)
 
 async def tell_rights_changed(services: Services, user_ids: Iterable[str]) -> None:
     """After they have. It is done whether or not the other workers hear of it: they ask again at every message."""
-    try:
-        for user_id in user_ids:
+    for user_id in user_ids:
+        try:
             await services.live.rights_changed(user_id)
-    except StoreError as error:
-        _log.warning("not every worker was told that rights have changed: %s", error)
+        except StoreError as error:
+            # Of the others, each is told all the same: this worker's own sockets hear of it in any case.
+            _log.warning("not every worker was told that rights have changed: %s", error)

@@ -71,6 +71,9 @@ class Settings(BaseSettings):
     document_idle: Seconds = Field(
         30, description="seconds without activity after which the page gives the lock back"
     )
+    document_save_within: Seconds = Field(
+        3, description="seconds that an editor has to save when the lock is taken by force"
+    )
 
     demo: bool = Field(False, description="make a demo team; loopback only")
     expose_docs: bool | None = Field(
@@ -107,6 +110,10 @@ class Settings(BaseSettings):
     rate_other: Rate = Field("3000/minute", description="everything else, per user")
     max_body_bytes: int = Field(65_536, ge=1024, description="of a request, but for content")
     max_content_bytes: int = Field(1_048_576, ge=1024, description="of a document's content")
+    rate_content_bytes: Rate = Field(
+        "268435456/10 minutes",
+        description="bytes of content saved, as versions and as drafts, per user; at least a document's",
+    )
     max_sockets_per_user: int = Field(50, ge=1, description="open at once, per worker")
     max_unknown_sockets: int = Field(200, ge=1, description="that are not signed in yet, per worker")
     max_rooms_per_socket: int = Field(100, ge=1, description="documents that a socket may watch")
@@ -213,7 +220,7 @@ class Settings(BaseSettings):
     def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(_origin(each) for each in value)
 
-    @field_validator("rate_acquire", "rate_keep", "rate_sign_in", "rate_other")
+    @field_validator("rate_acquire", "rate_keep", "rate_content_bytes", "rate_sign_in", "rate_other")
     @classmethod
     def _rate(cls, value: str) -> str:
         if value != OFF:
@@ -221,6 +228,15 @@ class Settings(BaseSettings):
                 parse(value)
             except ValueError:
                 raise ValueError(f"a rate is written as 60/minute, or {OFF}") from None
+        return value
+
+    @field_validator("rate_content_bytes")
+    @classmethod
+    def _has_room_for_a_document(cls, value: str, info: ValidationInfo) -> str:
+        largest = info.data.get("max_content_bytes")
+        if value != OFF and largest is not None and parse(value).amount < largest:
+            # Whoever waits would be refused for ever.
+            raise ValueError(f"LEASEHOLD_MAX_CONTENT_BYTES allows {largest} bytes, which is more than this")
         return value
 
     @classmethod
@@ -237,7 +253,12 @@ class Settings(BaseSettings):
     @property
     def times(self) -> Times:
         """How long document locks last."""
-        return Times(ttl=self.document_ttl, heartbeat=self.document_heartbeat, idle=self.document_idle)
+        return Times(
+            ttl=self.document_ttl,
+            heartbeat=self.document_heartbeat,
+            idle=self.document_idle,
+            save_within=self.document_save_within,
+        )
 
     @property
     def has_metrics(self) -> bool:

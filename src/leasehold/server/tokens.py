@@ -72,7 +72,13 @@ class Tokens:
             raise NotSignedIn("the access token has expired")
         return principal
 
-    def _decode(self, token: str) -> Principal:
+    def session_of(self, token: str) -> str:
+        """The id of the session that the token was made for, also if it has expired; `NotSignedIn` if it is not ours."""
+        if len(token) > _LONGEST:
+            raise NotSignedIn("the access token is not valid")
+        return self._decode(token, may_be_over=True).session_id
+
+    def _decode(self, token: str, *, may_be_over: bool = False) -> Principal:
         try:
             claims: dict[str, Any] = jwt.decode(
                 token,
@@ -81,7 +87,7 @@ class Tokens:
                 issuer=ISSUER,
                 audience=AUDIENCE,
                 leeway=_SKEW,
-                options={"require": list(_CLAIMS)},
+                options={"require": list(_CLAIMS), "verify_exp": not may_be_over},
             )
         except (jwt.PyJWTError, UnicodeError, ValueError, RecursionError):
             # Without the cause, which quotes parts of the token.

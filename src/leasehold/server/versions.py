@@ -37,7 +37,9 @@ def versions_router() -> APIRouter:
     ) -> Response:
         """For editors who hold the lock. 409 if it could not become a version: then it is kept as a draft."""
         await Gate(services.access).check(editor.user_id, document_id, "editor")
-        check_size(asked.content, at_most=services.settings.max_content_bytes)
+        size = check_size(asked.content, at_most=services.settings.max_content_bytes)
+        # Before anything is kept: whoever is refused still has the text, and asks again.
+        services.limiter.spend("content", editor.user_id, size)
         save = Save(document_id, editor, asked.content, asked.base_version, int(asked.fence))
         return tell_saved(await services.locks.save(save, release=asked.release, reason=asked.reason))
 

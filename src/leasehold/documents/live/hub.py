@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from leasehold.documents.live.limits import SocketLimits
 from leasehold.documents.live.news import News, between
 from leasehold.documents.live.room import Room
 from leasehold.documents.live.rounds import every
-from leasehold.documents.messages import HeartbeatRequested, Wanted
+from leasehold.documents.messages import CloseCode, HeartbeatRequested, Wanted
 from leasehold.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from leasehold.documents.live.socket import Socket
     from leasehold.documents.locks import DocumentLocks
     from leasehold.documents.state import Event, LockState
+
+_log = logging.getLogger("leasehold")
 
 # What is told may get lost without a sign, so everything is looked at once in a while.
 _LOOK_EVERY = 30.0
@@ -40,7 +43,8 @@ class Hub:
         self.limits = limits or SocketLimits()
         self.attendance = Attendance(gate=gate, notices=notices, limits=self.limits)
         self._rooms: dict[str, Room] = {}
-        self._deadlines = Deadlines(documents.states, self.learn)
+        self._lessons = 0
+        self._deadlines = Deadlines(documents.states, self.reading)
         self._tasks = Tasks()
         self._stop_listening: Callable[[], None] | None = None
 
@@ -75,7 +79,8 @@ class Hub:
         room.joining += 1
         try:
             # We listen already: whatever happens from here on is heard, or is in what we read now.
-            self.learn(await self.documents.state(document_id))
+            learn = self.reading()
+            learn(await self.documents.state(document_id))
             yield room
         finally:
             room.joining -= 1
@@ -89,21 +94,39 @@ class Hub:
             self._drop_if_empty(room)
 
     def hear(self, event: Event) -> None:
-        """Somebody says that something has happened."""
-        self.learn(event.state, event)
+        """Somebody says that something has happened. They may say so late, so what is not newer is dropped."""
+        room = self._rooms.get(event.state.document_id)
+        if room is not None and _is_newer(event.state, room.state):
+            self._learn(room, event.state, event)
 
-    def learn(self, state: LockState, event: Event | None = None) -> None:
-        """Somebody has seen this state. If it is newer than what is known here, everybody who watches is told."""
-        room = self._rooms.get(state.document_id)
-        if room is None:
-            return
-        known = room.state
-        if known is not None and (state.version, state.read_at) <= (known.version, known.read_at):
-            return
-        room.state = state
+    def reading(self) -> Callable[[LockState], None]:
+        """Ask for this before the store is asked, and call it with each state that is in the store's answer.
+
+        If it is newer than what is known here, everybody who watches is told.
+        """
+        begun = self._lessons
+
+        def learn(state: LockState) -> None:
+            room = self._rooms.get(state.document_id)
+            if room is None:
+                return
+            known = room.state
+            # A read that began after the newest was learnt is right in any case. Others may have been overtaken.
+            if room.lesson > begun and not _is_newer(state, known):
+                return
+            self._learn(room, state)
+            if known is not None and state.version < known.version:
+                _let_rejoin(room)
+
+        return learn
+
+    def _learn(self, room: Room, state: LockState, event: Event | None = None) -> None:
+        known, room.state = room.state, state
+        self._lessons += 1
+        room.lesson = self._lessons
         self._deadlines.set(state)
-        if known is None or state.version == known.version:
-            return  # nobody was told anything else before
+        if known is None or state.version <= known.version:
+            return  # nobody was told anything else before, or would believe it
         event = event or between(known, state)
         if event is not None:
             room.tell(News(event))
@@ -132,3 +155,17 @@ class Hub:
         for socket, document_ids in wanted.items():
             message = HeartbeatRequested(data=Wanted(document_ids=document_ids))
             socket.outbox.tell(_ABOUT_HEARTBEATS, message.model_dump_json())
+
+
+def _is_newer(state: LockState, known: LockState | None) -> bool:
+    return known is None or (state.version, state.read_at) > (known.version, known.read_at)
+
+
+def _let_rejoin(room: Room) -> None:
+    """The store has lost what it had said: a restart from an older snapshot, or a fail-over to a replica that was behind.
+
+    Whoever watches has been told of it and would drop whatever is older. With a new socket they forget that.
+    """
+    _log.warning("the store has forgotten the newest state of the lock of %r", room.document_id)
+    for socket in tuple(room.members):
+        socket.close(CloseCode.GOING_AWAY)

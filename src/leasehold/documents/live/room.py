@@ -11,14 +11,16 @@ if TYPE_CHECKING:
 
 
 class Room:
-    """Who watches, and the newest that is known. ``joining`` counts those who do not know it yet."""
+    """Who watches, and the newest that is known. ``joining`` counts those who do not know it yet; ``lesson`` is the
+    number of what was learnt last, in the order in which the hub learns."""
 
-    __slots__ = ("document_id", "joining", "members", "state")
+    __slots__ = ("document_id", "joining", "lesson", "members", "state")
 
     def __init__(self, document_id: str) -> None:
         self.document_id = document_id
         self.state: LockState | None = None
         self.joining = 0
+        self.lesson = 0
         self.members: set[Socket] = set()
 
     @property

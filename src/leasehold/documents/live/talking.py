@@ -96,10 +96,11 @@ class Talking:
                 return
 
     async def _beat(self, socket: Socket, data: Beat) -> None:
+        learn = self._hub.reading()
         is_extended, state = await beat(
             self._hub.documents, self._hub.gate, data.document_id, socket.editor, idle_for=data.idle_for
         )
-        self._hub.learn(state)
+        learn(state)
         holder = holder_of(state, socket.editor)
         socket.say(
             HeartbeatHeard(data=Pulse(document_id=data.document_id, extended=is_extended, lock_holder=holder))
