@@ -1,7 +1,8 @@
 """Many processes, many files, sudden deaths: `python -m tests.files.stress --processes 20 --operations 500 --files 50`.
 
-Every process is one session. It is killed now and then, and started again at once or after its leases have ended. In the end
-the checker looks at what all of them wrote down and at what is in the files.
+Every process is one session. It is killed now and then, and started again at once or after its leases have ended. Half of
+them have leases so long that they are alive in the next life, however slow the machine. In the end the checker looks
+at what all of them wrote down and at what is in the files.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import os
 import random
 import secrets
+import signal
 import sys
 import tempfile
 import time
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
+LONG_TTL = 30.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Crew:
     chance: random.Random
     running: dict[int, tuple[subprocess.Popen[bytes], IO[bytes]]] = field(default_factory=dict)
     due: dict[int, float] = field(default_factory=dict)
+    due_last: list[int] = field(default_factory=list)
     kills: int = 0
 
     def start(self, number: int) -> None:
@@ -84,34 +88,71 @@ class Crew:
         )
         self.running[number] = process, errors
 
-    def kill_one(self, ttl: float) -> None:
-        """Any of them, anywhere; the next life begins at once or when the leases of this one have ended."""
+    def kill_one(self) -> None:
+        """Of those with long leases one that holds something, and of the others any, anywhere, in turn.
+
+        The next life begins at once, or, of the others, when the leases of this one have ended.
+        """
         alive = [number for number, (process, _) in self.running.items() if process.poll() is None]
         if not alive:
             return
-        number = self.chance.choice(alive)
-        if self.chance.random() < 0.7:
+        in_turn = [number for number in alive if has_long_leases(number) == (self.kills % 2 == 0)]
+        number = self.chance.choice(in_turn or alive)
+        if has_long_leases(number):
+            if not self._stop_while_it_holds(number):
+                return
+        elif self.chance.random() < 0.7:
             self._wait_until_it_holds(number)
+        self.running[number][0].kill()
+        self._bury(number)
+        ttl = 0.0 if has_long_leases(number) else self.orders[number].ttl
+        self.due[number] = time.monotonic() + self.chance.choice([0.0, 0.0, 0.7 * ttl, 1.5 * ttl])
+
+    def _bury(self, number: int) -> None:
         process, errors = self.running.pop(number)
-        process.kill()
-        process.wait(30)
+        process.wait(60)
         errors.close()
         self.kills += 1
+        orders = self.orders[number]
         self.orders[number] = replace(
-            self.orders[number], life=self.orders[number].life + 1, seed=str(self.chance.random())
+            orders, life=orders.life + 1, seed=str(self.chance.random()), dies_writing=False
         )
-        self.due[number] = time.monotonic() + self.chance.choice([0.0, 0.0, 0.7 * ttl, 1.5 * ttl])
+
+    def crash_before_the_others(self) -> None:
+        """The first of them dies in its first write, and only then the others begin; it is back when they have ended."""
+        self.orders[0] = replace(self.orders[0], dies_writing=True)
+        self.start(0)
+        process = self.running[0][0]
+        self._bury(0)
+        assert process.returncode == -signal.SIGKILL
+        self.due_last.append(0)
+        for number in range(1, len(self.orders)):
+            self.start(number)
+
+    def _stop_while_it_holds(self, number: int) -> bool:
+        """Whether it is stopped now and holds a file; False if it has done its work."""
+        process = self.running[number][0]
+        while process.poll() is None:
+            self._wait_until_it_holds(number)
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if process.poll() is None and self._last_event(number).startswith((b"granted", b"read", b"writ")):
+                return True
+            process.send_signal(signal.SIGCONT)
+        return False
 
     def _wait_until_it_holds(self, number: int) -> None:
         """So that there is something to restore; for a moment only, since it may be about to end."""
-        orders = self.orders[number]
-        journal = Path(orders.journals) / f"{orders.session}.{orders.life}.jsonl"
         give_up_at = time.monotonic() + 1
         while time.monotonic() < give_up_at:
-            last = journal.read_bytes()[-2000:].rpartition(b'"event": "')[2] if journal.exists() else b""
-            if last.startswith((b"granted", b"read", b"writ", b"report", b"upgrading")):
+            if self._last_event(number).startswith((b"granted", b"read", b"writ", b"report", b"upgrading")):
                 return
             time.sleep(0.001)
+
+    def _last_event(self, number: int) -> bytes:
+        orders = self.orders[number]
+        journal = Path(orders.journals) / f"{orders.session}.{orders.life}.jsonl"
+        return journal.read_bytes()[-2000:].rpartition(b'"event": "')[2] if journal.exists() else b""
 
     def look_after(self) -> bool:
         """Start who is due; False when all have done their work. A process that failed by itself is an error."""
@@ -126,6 +167,8 @@ class Crew:
             if time.monotonic() >= moment:
                 del self.due[number]
                 self.start(number)
+        if self.due_last and not (self.running or self.due):
+            self.start(self.due_last.pop())
         return bool(self.running or self.due)
 
     def end(self) -> None:
@@ -133,6 +176,10 @@ class Crew:
             process.kill()
             process.wait(30)
             errors.close()
+
+
+def has_long_leases(number: int) -> bool:
+    return number % 2 == 1
 
 
 def run(plan: Plan, url: str, directory: Path, say: Callable[[str], None] = lambda _: None) -> Outcome:
@@ -159,7 +206,7 @@ def run(plan: Plan, url: str, directory: Path, say: Callable[[str], None] = lamb
                 f"{plan.seed}-{number}",
                 plan.operations,
                 plan.files,
-                plan.ttl,
+                LONG_TTL if has_long_leases(number) else plan.ttl,
                 plan.planted,
             )
             for number in range(plan.processes)
@@ -183,15 +230,18 @@ def _drive(plan: Plan, crew: Crew, journals: Path, began_at: float, say: Callabl
     progress = Progress(journals)
     said_at = began_at
     try:
-        for number in range(plan.processes):
-            crew.start(number)
+        if plan.planted in {"writes in place", "restore made up"}:
+            crew.crash_before_the_others()
+        else:
+            for number in range(plan.processes):
+                crew.start(number)
         while crew.look_after():
             assert time.monotonic() - began_at < plan.patience, (
                 f"only {progress.ended()} of {total} were done"
             )
             # Spread over the whole work, and not over time: nobody knows how fast this machine is.
             if crew.kills < plan.kills and progress.ended() >= total * (crew.kills + 0.5) / (plan.kills + 1):
-                crew.kill_one(plan.ttl)
+                crew.kill_one()
             if time.monotonic() - said_at > 2:
                 said_at = time.monotonic()
                 say(

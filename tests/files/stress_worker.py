@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +50,7 @@ class Orders:
     files: int
     ttl: float
     planted: Planted = "nothing"
+    dies_writing: bool = False
 
     def as_arguments(self) -> list[str]:
         return [sys.executable, "-m", "tests.files.stress_worker", json.dumps(vars(self))]
@@ -188,6 +191,7 @@ class Worker:
             elif self._orders.planted == "writes in place":
                 await self._write_in_place(path, data)
             else:
+                self._die_if_told_to()
                 await self._session.write_file(path, data)
         except (FileChanged, InvalidRequest, LeaseLost) as error:
             if not hasattr(error, "__notes__"):  # it says there that it was written all the same
@@ -209,7 +213,12 @@ class Worker:
             for half in (data[: len(data) // 2], data[len(data) // 2 :]):
                 file.write(half)
                 file.flush()
+                self._die_if_told_to()
                 await asyncio.sleep(0.05)
+
+    def _die_if_told_to(self) -> None:
+        if self._orders.dies_writing:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def _path(self, path: str) -> Path:
         return Path(self._orders.root) / path

@@ -83,14 +83,14 @@ async def test_what_stayed_in_doubt_is_forgotten_when_it_can_be_held_no_more(
 
 async def test_a_store_that_is_away_is_waited_for_once(own_server: Callable[..., Server], root: Path) -> None:
     server = own_server("valkey9")
-    async with leasehold.connect(server.url, timeout=3) as client:
+    async with leasehold.connect(server.url, timeout=5) as client:
         session = await FileLocks(client, root=root, settings=FileSettings(wait=0)).session("one")
         await (await session.acquire_write("a.txt")).release()
         server.kill()
         began = time.monotonic()
         with pytest.raises(leasehold.StoreUnavailable):
             await session.acquire_write("a.txt")
-        assert time.monotonic() - began < 5.5
+        assert time.monotonic() - began < 9.5  # and not 10, which is for each question
 
 
 async def test_who_gives_back_what_was_restored_elsewhere_takes_nothing_out_of_the_history(

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.files.late_renames import hold_renames, stop_at_rename
 from tests.support.waiting import eventually_async
 
 import leasehold
-from leasehold.files import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.files.conftest import Shop
 
 WITHIN = 30.0
-
-
-def stop_at_rename(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]) -> None:
-    """Have every rename wait for what ``then`` waits for."""
-    rename = os.rename
-
-    def late(*args: Any, **options: Any) -> None:
-        then()
-        rename(*args, **options)
-
-    monkeypatch.setattr(writing.os, "rename", late)
 
 
 async def test_a_paused_writer_changes_nothing_under_a_reader_that_has_read(
@@ -38,14 +23,8 @@ async def test_a_paused_writer_changes_nothing_under_a_reader_that_has_read(
 ) -> None:
     (own_shop.root / "a.txt").write_bytes(b"old")
     one, other = await own_shop.session("one"), await own_shop.session("other")
-    is_paused, goes_on = threading.Event(), threading.Event()
-
-    def pause() -> None:
-        is_paused.set()
-        assert goes_on.wait(WITHIN)
-
-    stop_at_rename(monkeypatch, pause)
-    await one.acquire_write("a.txt", ttl=0.5)
+    is_paused, goes_on = hold_renames(monkeypatch)
+    await one.acquire_write("a.txt", ttl=3)
     late = asyncio.ensure_future(one.write_file("a.txt", b"late"))
     await eventually_async(is_paused.is_set, WITHIN)
     async with other.read("a.txt", wait=WITHIN):
@@ -61,13 +40,7 @@ async def test_reading_does_not_stop_the_writer_that_is_oneself(
 ) -> None:
     (own_shop.root / "a.txt").write_bytes(b"old")
     session = await own_shop.session("one")
-    is_paused, goes_on = threading.Event(), threading.Event()
-
-    def pause() -> None:
-        is_paused.set()
-        assert goes_on.wait(WITHIN)
-
-    stop_at_rename(monkeypatch, pause)
+    is_paused, goes_on = hold_renames(monkeypatch)
     async with session.write("a.txt"):
         writes = asyncio.ensure_future(session.write_file("a.txt", b"new"))
         await eventually_async(is_paused.is_set, WITHIN)

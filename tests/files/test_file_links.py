@@ -25,7 +25,7 @@ def make_links(shop: Shop, *names: str) -> None:
 async def test_links_that_somebody_took_under_a_third_name_are_lost_as_a_whole(shop: Shop) -> None:
     make_links(shop, "a.txt", "b.txt", "c.txt")
     one, other = await shop.session("one"), await shop.session("other")
-    held = await one.acquire_all(["a.txt", "b.txt"], ttl=0.5)
+    held = await one.acquire_all(["a.txt", "b.txt"], ttl=3)
     await eventually_async(lambda: held.is_lost, WITHIN)
     theirs = await other.acquire_write("c.txt", wait=WITHIN)
     again = await shop.session("one", secret=one.secret)

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.waiting import eventually_async
 
 import leasehold
 from leasehold.files import FileSettings
@@ -224,10 +225,12 @@ async def test_a_ttl_within_the_cap_is_not_touched(shop: Shop) -> None:
 
 async def test_a_lease_that_is_not_renewed_ends_and_one_inside_a_body_does_not(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
-    lease = await one.acquire_write("a.txt", ttl=1.5)
-    async with one.write("b.txt", ttl=1.5):
+    lease = await one.acquire_write("a.txt", ttl=3)
+    async with one.write("b.txt", ttl=9) as kept:
+        valid_until = min(each.valid_until for each in kept)
         assert (await other.acquire_write("a.txt", wait=30)).mode == "write"
         assert lease.is_lost
+        await eventually_async(lambda: min(each.valid_until for each in kept) > valid_until, 30)
         assert (await refused(other.acquire_write("b.txt", wait=0))).holder["session"] == "one"
 
 

@@ -132,7 +132,7 @@ def sleeper(parent: Any, url: str, root: str) -> None:
 
     with leasehold.blocking.connect(url) as locks:
         session = FileLocks(locks, root=root).session("sleeper")
-        session.acquire_write("a.txt", ttl=0.5)
+        session.acquire_write("a.txt", ttl=3)
         parent.tell(state="holding")
         parent.hear()
         try:

@@ -38,8 +38,8 @@ async def agent(parent: Any, url: str, root: str, secret: str) -> None:
         session = await FileLocks(locks, root=root).session("agent", secret=secret)
         alive = await session.acquire_write("alive.txt", ttl=300)
         reading = await session.acquire_read("reading.txt", ttl=300)
-        short = await session.acquire_write("short.txt", ttl=0.5)
-        taken = await session.acquire_write("taken.txt", ttl=0.5)
+        short = await session.acquire_write("short.txt", ttl=3)
+        taken = await session.acquire_write("taken.txt", ttl=3)
         waiting = asyncio.ensure_future(session.acquire_write("busy.txt", wait=600))
         fences = {lease.path: lease.fence for lease in (alive, reading, short, taken)}
         await asyncio.sleep(0)
@@ -62,6 +62,11 @@ async def test_each_file_of_a_killed_process_is_told_as_it_is(
     await eventually_async(lambda: _has_waiter(files, "busy.txt"), WITHIN)
     child.kill()
     theirs = await rival.acquire_write("taken.txt", wait=WITHIN)
+
+    async def has_ended() -> bool:
+        return not (await files.inspect("short.txt")).is_held
+
+    await eventually_async(has_ended, WITHIN)
     shop.side = side
     session = await shop.session("agent", secret=secret)
     reports = by_name(await session.restore(timeout=1))
@@ -147,7 +152,7 @@ async def test_an_earlier_process_that_listens_hears_of_it_at_once(own_shop: Sho
 
 async def test_what_is_restored_is_renewed_and_hears_of_a_take(own_shop: Shop) -> None:
     first = await own_shop.session("one")
-    await first.acquire_write("a.txt", ttl=1)
+    await first.acquire_write("a.txt", ttl=9)
     again = await own_shop.session("one", secret=first.secret)
     (report,) = await again.restore()
     valid_until = min(each.valid_until for each in report.lease)
@@ -189,7 +194,8 @@ async def test_a_file_that_somebody_has_does_not_keep_the_others_waiting(shop: S
     first, rival = await shop.session("one"), await shop.session("rival")
     names = ["a.txt", "b.txt", "c.txt"]
     for name in names:
-        await first.acquire_write(name, ttl=0.5)
+        await first.acquire_write(name, ttl=3)
+    for name in names:
         await rival.acquire_write(name, wait=WITHIN)
     await first.acquire_write("free.txt")
     again = await shop.session("one", secret=first.secret)
@@ -287,7 +293,7 @@ async def test_a_timeout_that_cannot_be_is_refused(own_shop: Shop) -> None:
 
 async def test_a_restored_lease_that_is_not_to_be_renewed_ends(shop: Shop) -> None:
     first, other = await shop.session("one"), await shop.session("other")
-    await first.acquire_write("a.txt", ttl=1)
+    await first.acquire_write("a.txt", ttl=3)
     again = await shop.session("one", secret=first.secret, settings=FileSettings(wait=0))
     (report,) = await again.restore(renew=False)
     assert (await other.acquire_write("a.txt", wait=WITHIN)).fence > report.fence

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +11,7 @@ from tests.support.waiting import eventually_async
 
 import leasehold
 from leasehold.files import FileSettings
+from leasehold.files.store import FileStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,45 +206,63 @@ async def test_half_an_upgrade_that_is_cancelled_goes_on_with_the_next(async_sho
     await eventually_async(lambda: all(each.exchange is None for each in mine), WITHIN)
     upgrading.cancel()
     await asyncio.wait({upgrading})
-    if not mine.is_lost:
-        assert {each.mode for each in mine} == {"shared", "exclusive"}
-        await theirs.release()
-        await mine.upgrade(wait=0)
-        assert mine.mode == "write"
+    mine.check()
+    assert {each.mode for each in mine} == {"shared", "exclusive"}
+    await theirs.release()
+    await mine.upgrade(wait=0)
+    assert mine.mode == "write"
 
 
-async def test_all_locks_of_a_file_are_upgraded_in_the_time_of_one(own_shop: Shop) -> None:
+async def test_all_locks_of_a_file_are_upgraded_in_the_time_of_one(
+    own_shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The lock of the links is free after a while, and that of the path is not at all."""
     (own_shop.root / "a.txt").write_text("x")
     one, other, third = [await own_shop.session(name) for name in ("one", "other", "third")]
     await other.acquire_read("a.txt")
     os.link(own_shop.root / "a.txt", own_shop.root / "b.txt")
     mine, theirs = await one.acquire_read("a.txt"), await third.acquire_read("b.txt")
-    began = time.monotonic()
-    upgrading = asyncio.ensure_future(mine.upgrade(wait=4))
-    await asyncio.sleep(3)
+    path, inode = mine.entry.names
+    asked: list[tuple[str, float]] = []
+    upgrade = FileStore.upgrade
+
+    def listen(store: FileStore, name: str, *rest: Any) -> Any:
+        asked.append((name, rest[-1]))
+        return upgrade(store, name, *rest)
+
+    monkeypatch.setattr(FileStore, "upgrade", listen)
+    upgrading = asyncio.ensure_future(mine.upgrade(wait=6))
+    await eventually_async(lambda: len(asked) > 1, WITHIN)
     await theirs.release()
     with pytest.raises(leasehold.FileTimeout):
         await upgrading
-    assert 3.9 < time.monotonic() - began < 6.5  # and not 7, which is each for itself
+    assert (mine[inode].mode, mine[path].mode) == ("exclusive", "shared")
+    # The time that was spent on the first is not there for the second.
+    left = [wait for _, wait in asked]
+    assert left == sorted(left, reverse=True)
+    assert {name for name, _ in asked} == {inode, path}
 
 
 async def test_losing_the_upgraded_lease_stops_the_body(own_shop: Shop) -> None:
-    session = await own_shop.session("one", settings=FileSettings(ttl=2))
+    session = await own_shop.session("one", settings=FileSettings(ttl=6))
+    was_upgraded = False
 
     async def work() -> None:
+        nonlocal was_upgraded
         async with session.read("a.txt") as lease:
             await lease.upgrade()
+            was_upgraded = lease.mode == "write" and not lease.is_lost
             with own_shop.server.admin() as admin:
                 admin.delete(f"file:{{{lease.entry.names[0]}}}")
             await asyncio.sleep(60)
 
     with pytest.raises(leasehold.LeaseLost):
         await work()
+    assert was_upgraded
 
 
 async def test_an_upgraded_lease_inside_a_body_is_renewed(own_shop: Shop) -> None:
-    session = await own_shop.session("one", settings=FileSettings(ttl=2))
+    session = await own_shop.session("one", settings=FileSettings(ttl=9))
     async with session.read("a.txt") as lease:
         await lease.upgrade()
         valid_until = min(each.valid_until for each in lease)
@@ -259,7 +277,7 @@ async def test_an_upgraded_lease_inside_a_body_is_renewed(own_shop: Shop) -> Non
 async def test_the_read_lease_is_renewed_while_the_upgrade_waits(own_shop: Shop) -> None:
     one, other = await own_shop.session("one"), await own_shop.session("other")
     theirs = await other.acquire_read("a.txt")
-    async with one.read("a.txt", ttl=3) as mine:
+    async with one.read("a.txt", ttl=9) as mine:
         upgrading = asyncio.ensure_future(mine.upgrade())
         valid_until = min(each.valid_until for each in mine)
 

@@ -39,7 +39,7 @@ def write_and_stop(parent: Any, url: str, root: str) -> None:
 
     with blocking.connect(url) as locks:
         session = FileLocks(locks, root=root).session("paused")
-        lease = session.acquire_write("notes", ttl=1.0)
+        lease = session.acquire_write("notes", ttl=3)
         session.read_file("notes")
         os.rename = rename_later
         parent.tell(fence=lease.fence)

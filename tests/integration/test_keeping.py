@@ -30,32 +30,36 @@ if TYPE_CHECKING:
 LOCK = "lock:{deal}"
 
 
-def hold_in_thread(url: str, seconds: float, **options: Any) -> dict[str, Any]:
-    """What a blocking holder, who keeps its lock for so long, sees."""
-    with blocking.connect(url, timeout=options.pop("timeout", 2)) as locks:
-        try:
-            with locks.lock("threads", **options) as lease:
-                until = time.monotonic() + seconds
-                while time.monotonic() < until and not lease.is_lost:
-                    time.sleep(0.01)
-                return {"is_lost": lease.is_lost, "remaining": lease.remaining(), "fence": lease.fence}
-        except LeaseLost as lost:
-            return {"is_lost": True, "reason": lost.reason}
+WITHIN = 30.0
+
+
+def grows(lease: leasehold.Lease | blocking.Lease, seconds: float) -> Callable[[], bool]:
+    """Whether the end of the lease has moved by more than so many seconds since; never, if it is lost."""
+    before = lease.valid_until
+
+    def has_grown() -> bool:
+        lease.check()
+        return lease.valid_until > before + seconds
+
+    return has_grown
+
+
+def hold_in_thread(url: str, growth: float, *, ttl: float, timeout: float = 2) -> None:
+    """A blocking holder, who keeps its lock until renewals have moved its end by so much."""
+    with blocking.connect(url, timeout=timeout) as locks, locks.lock("threads", ttl=ttl) as lease:
+        eventually(grows(lease, growth), WITHIN)
 
 
 # Trap 5: the watchdog survives errors, and ends when it should
 
 
-async def test_a_single_lease_is_kept_far_beyond_its_ttl(valkey: Server) -> None:
+async def test_a_single_lease_is_renewed_again_and_again(valkey: Server) -> None:
     """Alone, so that nobody else's renewals keep the keeper awake."""
     async with leasehold.connect(valkey.url) as locks:
-        threads = asyncio.create_task(asyncio.to_thread(hold_in_thread, valkey.url, 4.6, ttl=2))
-        async with locks.lock("deal", ttl=2) as lease:
-            until = time.monotonic() + 4.6
-            while time.monotonic() < until:
-                assert lease.remaining() > 1
-                await asyncio.sleep(0.02)
-        assert (await threads)["remaining"] > 1
+        threads = asyncio.create_task(asyncio.to_thread(hold_in_thread, valkey.url, 3, ttl=6))
+        async with locks.lock("deal", ttl=6) as lease:
+            await eventually_async(grows(lease, 3), WITHIN)  # twice at least, at a third of the ttl
+        await threads
 
 
 async def test_a_crash_and_restart_of_the_server_within_the_ttl_loses_nothing(
@@ -63,42 +67,39 @@ async def test_a_crash_and_restart_of_the_server_within_the_ttl_loses_nothing(
 ) -> None:
     server = own_server(appendonly=True, appendfsync="always")
     async with leasehold.connect(server.url, timeout=0.5) as locks:
-        threads = asyncio.create_task(asyncio.to_thread(hold_in_thread, server.url, 3.5, ttl=2, timeout=0.5))
-        async with locks.lock("deal", ttl=2) as lease:
-            await asyncio.sleep(0.5)
+        threads = asyncio.create_task(asyncio.to_thread(hold_in_thread, server.url, 1, ttl=9, timeout=0.5))
+        await eventually_async(lambda: server.call("EXISTS", "lock:{threads}"), WITHIN)
+        async with locks.lock("deal", ttl=9) as lease:
+            has_grown = grows(lease, 1)
             server.kill()
-            await asyncio.sleep(0.4)  # at least one renewal fails
+            await eventually_async(lambda: lease.is_unsure, WITHIN)  # a renewal got no answer
             await asyncio.to_thread(server.start)
-            until = time.monotonic() + 2.2
-            while time.monotonic() < until:
-                assert not lease.is_lost
-                await asyncio.sleep(0.02)
-            assert lease.remaining() > 1
-        assert (await threads)["is_lost"] is False
+            await eventually_async(has_grown, WITHIN)
+        await threads
 
 
 async def test_connections_cut_again_and_again_lose_nothing(valkey: Server, proxy: Proxy) -> None:
     through = proxy(valkey)
     async with leasehold.connect(through.url, timeout=0.5) as locks:
-        threads = asyncio.create_task(asyncio.to_thread(hold_in_thread, through.url, 2, ttl=0.8))
-        async with locks.lock("deal", ttl=0.8) as lease:
-            for _ in range(16):
+        threads = asyncio.create_task(asyncio.to_thread(hold_in_thread, through.url, 1, ttl=6))
+        async with locks.lock("deal", ttl=6) as lease:
+            has_grown = grows(lease, 1)
+            while not (has_grown() and threads.done()):
                 await asyncio.to_thread(through.cut)
                 await asyncio.sleep(0.12)
-                lease.check()
-        assert (await threads)["is_lost"] is False
+        await threads
 
 
 async def test_lost_renewals_and_lost_replies_to_renewals_lose_nothing(valkey: Server, proxy: Proxy) -> None:
     through = proxy(valkey)
-    async with leasehold.connect(through.url, timeout=0.5) as locks, locks.lock("deal", ttl=0.9) as lease:
+    async with leasehold.connect(through.url, timeout=0.5) as locks, locks.lock("deal", ttl=9) as lease:
+        fence, has_grown = lease.fence, grows(lease, 1)
         for arm in [through.cut_after_request, through.cut_before_request] * 2:
             happened = arm(LOCK.encode())
-            await eventually_async(happened.is_set, 2)
+            await eventually_async(happened.is_set, WITHIN)
             lease.check()
-        before = lease.fence
-        await eventually_async(lambda: lease.remaining() > 0.7, 2)
-        assert lease.fence == before
+        await eventually_async(has_grown, WITHIN)
+        assert lease.fence == fence
 
 
 async def test_no_renewal_follows_a_release(valkey: Server) -> None:
@@ -125,9 +126,9 @@ async def test_release_awaits_the_renewal_that_is_under_way(valkey: Server, prox
     through = proxy(valkey)
     if kind == "async":
         async with leasehold.connect(through.url) as locks:
-            lease = await locks.acquire("deal", ttl=0.9, renew=True)
+            lease = await locks.acquire("deal", ttl=6, renew=True)
             through.stall("requests")
-            await asyncio.sleep(0.4)  # the renewal at a third of the ttl is on its way
+            await eventually_async(lambda: lease.exchange is not None, WITHIN)  # the renewal is on its way
             releasing = asyncio.create_task(lease.release())
             await asyncio.sleep(0.1)
             assert not releasing.done()
@@ -135,9 +136,9 @@ async def test_release_awaits_the_renewal_that_is_under_way(valkey: Server, prox
             await releasing
     else:
         with blocking.connect(through.url) as locks:
-            lease = locks.acquire("deal", ttl=0.9, renew=True)
+            lease = locks.acquire("deal", ttl=6, renew=True)
             through.stall("requests")
-            await asyncio.sleep(0.4)
+            await eventually_async(lambda: lease.exchange is not None, WITHIN)
             releasing = asyncio.create_task(asyncio.to_thread(lease.release))
             await asyncio.sleep(0.1)
             assert not releasing.done()
@@ -185,19 +186,18 @@ async def test_the_lock_of_a_killed_holder_is_free_within_its_ttl(
     def work(parent: Any, url: str) -> None:
         from leasehold import blocking
 
-        with blocking.connect(url) as locks, locks.lock("deal", ttl=0.6):
+        with blocking.connect(url) as locks, locks.lock("deal", ttl=3):
             parent.tell(held=True)
             parent.hear()
 
     child = spawn(work, valkey.url)
     await child.aread()
-    await asyncio.sleep(0.8)  # only renewals have kept it until now
     async with leasehold.connect(valkey.url) as locks:
         assert await locks.try_acquire("deal") is None
         child.kill()
         started_at = time.monotonic()
-        await locks.acquire("deal", ttl=5, wait=5)
-        assert time.monotonic() - started_at < 0.6 + 0.4
+        await locks.acquire("deal", ttl=5, wait=60)
+        assert time.monotonic() - started_at < 20
 
 
 # Traps 6 and 8: the clock decides
@@ -311,22 +311,22 @@ async def test_loss_is_told_in_time_though_the_store_says_nothing(
 ) -> None:
     through = proxy(valkey)
     if kind == "async":
-        async with leasehold.connect(through.url, timeout=3) as locks:
-            lease = await locks.acquire("deal", ttl=0.6, renew=True)
+        async with leasehold.connect(through.url, timeout=60) as locks:
+            lease = await locks.acquire("deal", ttl=1, renew=True)
             through.stall()
             started_at = time.monotonic()
-            assert await lease.lost(timeout=5) == "expired"
+            assert await lease.lost(timeout=50) == "expired"
             told_after = time.monotonic() - started_at
             through.flow()
     else:
-        with blocking.connect(through.url, timeout=3) as locks:
-            lease = locks.acquire("deal", ttl=0.6, renew=True)
+        with blocking.connect(through.url, timeout=60) as locks:
+            lease = locks.acquire("deal", ttl=1, renew=True)
             through.stall()
             started_at = time.monotonic()
-            assert await asyncio.to_thread(lease.lost, 5) == "expired"
+            assert await asyncio.to_thread(lease.lost, 50) == "expired"
             told_after = time.monotonic() - started_at
             through.flow()
-    assert told_after < 0.6 + 0.3
+    assert told_after < 20  # the deadline decides, and not the patience with the store
 
 
 # Trap 7: the body is stopped, and every exception finds its way
@@ -536,9 +536,9 @@ async def test_a_lease_kept_alive_ends_at_its_max_hold(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         started_at = time.monotonic()
         with pytest.raises(LeaseLost, match="max_hold"):
-            async with locks.lock("deal", ttl=0.3, max_hold=0.8):
-                await asyncio.sleep(5)
-        assert 0.7 < time.monotonic() - started_at < 1.2
+            async with locks.lock("deal", ttl=2, max_hold=2.5):
+                await asyncio.sleep(60)
+        assert 2.4 < time.monotonic() - started_at < 20
         await eventually_async(lambda: not valkey.call("EXISTS", LOCK))
 
 
@@ -548,7 +548,7 @@ async def test_a_lease_kept_alive_ends_at_its_max_hold(valkey: Server) -> None:
 @pytest.mark.timeout(180)
 async def test_thousands_of_leases_are_kept_alive_by_one_task(valkey: Server, count: Count) -> None:
     leases_wanted = count(full=10_000, quick=2_000)
-    ttl = count(full=6, quick=3)
+    ttl = count(full=18, quick=9)
     async with leasehold.connect(valkey.url) as locks:
         leases: list[leasehold.Lease] = []
         started_at = time.monotonic()
@@ -557,23 +557,18 @@ async def test_thousands_of_leases_are_kept_alive_by_one_task(valkey: Server, co
             leases += await asyncio.gather(*[locks.acquire(name, ttl=ttl, renew=True) for name in names])
         acquired_after = time.monotonic() - started_at
         valkey.call("CONFIG", "RESETSTAT")
-        most_tasks, least_left = 0, float(ttl)
-        until = time.monotonic() + 2 * ttl
-        while time.monotonic() < until:
+        most_tasks = renewals = 0
+        while renewals < 2 * leases_wanted:
             most_tasks = max(most_tasks, len(asyncio.all_tasks()))
-            least_left = min(least_left, *[lease.remaining() for lease in leases])
+            assert [lease.name for lease in leases if lease.is_lost] == []
             await asyncio.sleep(0.05)
-        assert [lease.name for lease in leases if lease.is_lost] == []
-        renewals = valkey.info("commandstats")["cmdstat_evalsha"]["calls"]
+            renewals = valkey.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"]
         print(
-            f"{leases_wanted} leases acquired in {acquired_after:.1f} s, kept for {2 * ttl} s by {renewals} "
-            f"renewals; at most {most_tasks} tasks, at least {least_left:.2f} s left"
+            f"{leases_wanted} leases acquired in {acquired_after:.1f} s, and kept by {renewals} renewals; "
+            f"at most {most_tasks} tasks"
         )
         # This test, the keeper, and for a moment each batch under way; not one for each lease.
         assert most_tasks <= 2 + leases_wanted / 512 + 1
-        assert renewals >= 4 * leases_wanted
-        # Renewed at a third of the ttl, so that two more tries would have been possible.
-        assert least_left > ttl * 0.4
         with valkey.admin() as admin:
             assert len(admin.keys("lock:{deal *}")) == leases_wanted
         await asyncio.gather(*[lease.release() for lease in leases])
@@ -587,11 +582,10 @@ def test_many_leases_of_a_blocking_client_are_kept_alive_by_one_thread(valkey: S
     leases_wanted = count(full=2_000, quick=500)
     threads_before = threading.active_count()
     with blocking.connect(valkey.url) as locks:
-        leases = [locks.acquire(f"deal {n}", ttl=3, renew=True) for n in range(leases_wanted)]
-        until = time.monotonic() + 4
-        while time.monotonic() < until:
+        leases = [locks.acquire(f"deal {n}", ttl=9, renew=True) for n in range(leases_wanted)]
+        have_grown = [grows(lease, 1) for lease in leases]
+        while not all(has_grown() for has_grown in have_grown):
             assert threading.active_count() <= threads_before + 2  # the keeper and the ear
-            assert not any(lease.is_lost for lease in leases)
             time.sleep(0.05)
         for lease in leases:
             lease.release()
@@ -601,12 +595,12 @@ def test_many_leases_of_a_blocking_client_are_kept_alive_by_one_thread(valkey: S
 async def test_a_closed_client_leaves_no_task_and_lets_leases_run_out(valkey: Server) -> None:
     tasks_before = asyncio.all_tasks()
     async with leasehold.connect(valkey.url) as locks:
-        lease = await locks.acquire("deal", ttl=0.6, renew=True)
+        lease = await locks.acquire("deal", ttl=2, renew=True)
         with suppress(asyncio.CancelledError):
-            task = asyncio.create_task(locks.acquire("other", ttl=0.6))
+            task = asyncio.create_task(locks.acquire("other", ttl=2))
             await asyncio.sleep(0)
             task.cancel()
             await task
     assert asyncio.all_tasks() == tasks_before
     assert valkey.call("EXISTS", LOCK)
-    await eventually_async(lambda: lease.is_lost and not valkey.call("EXISTS", LOCK), 1.5)
+    await eventually_async(lambda: lease.is_lost and not valkey.call("EXISTS", LOCK), WITHIN)

@@ -141,6 +141,29 @@ def test_a_renewal_that_was_due_in_somebody_elses_turn_is_made_up_for(world, sto
     assert len(renewed_at(store)) == 5
 
 
+def test_a_turn_given_back_in_another_thread_while_the_keeper_asks_for_it_is_heard_of(
+    world, store, hold, engine
+):
+    """Between being told no and noting it there would be nobody left to tell the keeper that the turn is over."""
+
+    class GivenBackMeanwhile(LeaseState):
+        def begin_exchange(self, mine):
+            turn = super().begin_exchange(mine)
+            if turn is somebody_elses:
+                other = threading.Thread(target=self.end_exchange)
+                other.start()
+                other.join()
+            return turn
+
+    somebody_elses = world.signal()
+    lease = hold(ttl=3)
+    lease.__class__ = GivenBackMeanwhile
+    lease.exchange = somebody_elses
+    world.advance(5)
+    assert not lease.is_lost
+    assert renewed_at(store)[0] == pytest.approx(1_001)
+
+
 def test_a_lease_outlives_a_renewal_by_hand_that_got_no_answer_when_the_keeper_was_due(
     world, store, engine, hold
 ):

@@ -406,6 +406,23 @@ def test_an_attempt_whose_outcome_is_unknown_is_given_back(world, store, engine)
     assert {call.asked["name"] for call in store.asked("release")} == {"a", "b"}
 
 
+def test_all_of_them_are_cleaned_up_after_a_refusal_that_came_after_silence(world, store, engine):
+    """The first request may have got them: a no to the second says nothing of that."""
+    store.answer("acquire_all", SILENCE, StoreRefused("READONLY"))
+    with pytest.raises(StoreRefused):
+        world.run(acquire_all(engine, ["a", "b"], *asked_for_all()))
+    world.advance(10)
+    assert {call.asked["name"] for call in store.asked("release")} == {"a", "b"}
+
+
+def test_a_plain_refusal_of_all_of_them_leaves_nothing_to_clean_up(world, store, engine):
+    store.answer("acquire_all", StoreRefused("READONLY"))
+    with pytest.raises(StoreRefused):
+        world.run(acquire_all(engine, ["a", "b"], *asked_for_all()))
+    world.advance(10)
+    assert store.asked("release") == []
+
+
 def test_one_that_is_lost_ends_the_waiting_for_all_of_them_and_for_no_other(world, store, engine):
     store.answer("acquire_all", [granted(7, 30), granted(8, 30)])
     leases = world.run(acquire_all(engine, ["a", "b"], *asked_for_all()))

@@ -219,7 +219,8 @@ class Engine(Generic[L]):
         try:
             grants = await self.insist(ask, self.clock.now())
         except BaseException as error:
-            if not isinstance(error, StoreRefused | InvalidRequest):
+            # A no that comes after silence says nothing of the request before it.
+            if tries > 1 or not isinstance(error, StoreRefused | InvalidRequest):
                 for each in asks:
                     self.disown(each.name, each.token, asked_ttl, was_silent=True)
             raise

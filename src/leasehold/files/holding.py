@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from leasehold.core.engine import Engine
+    from leasehold.core.ports import Signal
     from leasehold.errors import LossReason
     from leasehold.files.history import Access, Entry
 
@@ -49,6 +50,8 @@ class FileHold(LeasesState[L]):
     It counts as held only while all are. ``trimmed`` says that a longer ttl was asked for than is allowed.
     """
 
+    upgrading: Signal | None = None
+
     def __init__(
         self, engine: Engine[L], leases: Sequence[L], owner: Owner, entry: Entry, *, trimmed: bool = False
     ) -> None:
@@ -58,6 +61,8 @@ class FileHold(LeasesState[L]):
         self.entry = entry
         self.trimmed = trimmed
         self.is_forgotten = False
+        self._is_ending = False
+        self._ending = engine.concurrency.signal()
 
     def __repr__(self) -> str:
         state = self.loss() or f"{self.remaining():.1f} s left"
@@ -99,7 +104,18 @@ class FileHold(LeasesState[L]):
     async def renew_all(self, ttl: float | None) -> None:
         """Renew its leases; `LeaseLost` if it has ended."""
         with self.named():
-            await super().renew_all(ttl)
+            for name in self.entry.names:
+                await self._renew(name, ttl)
+
+    async def _renew(self, name: str, ttl: float | None) -> None:
+        lease = self[name]
+        try:
+            await self._engine.renew(lease, ttl)
+        except LeaseLost:
+            if self[name] is lease:
+                raise
+            # Upgraded while we waited for our turn.
+            await self._engine.renew(self[name], ttl)
 
     @contextmanager
     def named(self) -> Generator[None]:
@@ -118,9 +134,45 @@ class FileHold(LeasesState[L]):
         self._group = group
         self._lost = lost
 
+    def begin_upgrade(self, mine: Signal) -> Signal:
+        """Take the turn to upgrade it; whose turn it is, if not mine. One atomic step, because threads may share it."""
+        return self.__dict__.setdefault("upgrading", mine)
+
+    def end_upgrade(self) -> None:
+        """Give the turn back, and wake whoever waits for it."""
+        self.__dict__.pop("upgrading").set()
+
+    async def stop_upgrading(self) -> None:
+        """On return no upgrade is under way, and none begins: the leases that it has now are those to give back."""
+        # Noted before looking: an upgrade takes its turn first, and looks at this after that.
+        self._is_ending = True
+        self._ending.set()
+        try:
+            # In a forked child it is the parent's upgrade, and nobody would ever tell us of its end.
+            while (turn := self.upgrading) is not None and all(lease.is_ours for lease in self):
+                await turn.wait()
+        except BaseException:
+            self.renounce()  # nobody will give it back after this
+            raise
+
+    def check_wanted(self) -> None:
+        """Raise `LeaseLost` if somebody is giving it back."""
+        if self._is_ending:
+            raise lost_file(self.path, "released")
+
+    async def pause(self, seconds: float) -> None:
+        """Return after so many seconds, or as soon as somebody gives it back."""
+        await self._ending.wait(seconds)
+
+    def renounce(self) -> None:
+        """Give its leases back without waiting for it."""
+        for lease in self:
+            self._engine.renounce(lease)
+
     def exchange(self, old: L, new: L) -> None:
         """Hold ``new`` in the place of ``old``."""
-        new.group_signal = self._lost
+        # The end of the old one is not that of the hold.
+        new.group_signal, old.group_signal = self._lost, None
         self._leases[new.name] = new
         self.hand_on(old, new)
 

@@ -59,8 +59,9 @@ class FileLease(FileHold["Lease"], client.Leases):
         Raises `UpgradeRefused` at once if another reader waits for the same, `FileTimeout` or `FileBusy` (``wait=0``)
         if others still read: then it is still held for reading, as it is if it is cancelled while it waits. Of a
         file with several hard links the other names may be closed to readers by then, until it is released; the
-        next upgrade goes on from there. ``wait`` is for all of it. Raises `LeaseLost` if it had ended. If the outcome is
-        unknown (`StoreUnavailable`, or cancelled while the store was asked), it is given up altogether.
+        next upgrade goes on from there. ``wait`` is for all of it, also for another upgrade of the same lease. Raises
+        `LeaseLost` if it had ended, or is released meanwhile. If the outcome is unknown (`StoreUnavailable`, or cancelled
+        while the store was asked), it is given up altogether.
         """
         await self._owner.upgrade(self, wait)
 

@@ -21,7 +21,7 @@ from leasehold.files.history import Entry
 from leasehold.files.holding import lost_file
 from leasehold.files.office import check_purpose, quietly
 from leasehold.files.seen import Seen
-from leasehold.files.upgrading import Rival, upgrade_lease
+from leasehold.files.upgrading import upgrade_lease
 from leasehold.valkey.options import default_holder
 
 if TYPE_CHECKING:
@@ -223,6 +223,7 @@ class SessionCore(Generic[L, H]):
 
     async def _give_back(self, hold: H) -> None:
         lost: LeaseLost | None = None
+        await hold.stop_upgrading()
         try:
             with hold.named():
                 await give_back(self.engine, list(hold))
@@ -244,10 +245,30 @@ class SessionCore(Generic[L, H]):
         """From reading to writing; see `leasehold.files.upgrading`."""
         if hold.mode == "read":
             patience = self.office.patience(wait)
-            await self.office.attempt("upgrade", hold.path, lambda: self._upgrade(hold, patience))
+            await self.office.attempt("upgrade", hold.path, lambda: self._upgrade_in_turn(hold, patience))
+
+    async def _upgrade_in_turn(self, hold: H, wait: float | None) -> None:
+        """One upgrade of a hold at a time: who comes second finds it done, or goes on from where it is."""
+        clock, mine = self.engine.clock, self.engine.concurrency.signal()
+        give_up_at = None if wait is None else clock.now() + wait
+        while True:
+            hold.check()
+            left = None if give_up_at is None else max(0.0, give_up_at - clock.now())
+            if (turn := hold.begin_upgrade(mine)) is mine:
+                break
+            if not await turn.wait(left):
+                name = hold.entry.names[0]
+                busy = LockBusy(name, holder=hold[name].holder, mode="shared")
+                raise refusal(busy, hold.path, session=self.session_id, wait=wait)
+        try:
+            if hold.mode == "read":
+                await self._upgrade(hold, left)
+        finally:
+            hold.end_upgrade()
 
     async def _upgrade(self, hold: H, wait: float | None) -> None:
         await self.office.limits.check(self.session_id, "upgrade")
+        hold.check_wanted()
         hold.check()
         before = hold.entry
         # Written down first, as a turn that may have got it.
@@ -265,17 +286,27 @@ class SessionCore(Generic[L, H]):
             left = None if give_up_at is None else max(0.0, give_up_at - self.engine.clock.now())
             try:
                 with hold.named():
-                    answer = await upgrade_lease(
-                        self.engine, self.office.store, lease, own[lease.name], ttl=lease.ttl, wait=left
+                    rival = await upgrade_lease(
+                        self.engine,
+                        self.office.store,
+                        hold,
+                        lease,
+                        own[lease.name],
+                        ttl=lease.ttl,
+                        wait=left,
                     )
             except LockBusy as busy:
                 raise refusal(busy, hold.path, session=self.session_id, wait=wait) from busy
-            if isinstance(answer, Rival):
-                other = answer.way.holding
+            if rival is not None:
+                other = rival.way.holding
                 raise upgrade_refusal(
-                    hold.path, other and other.holder, other and other.since, answer.way.remaining
+                    hold.path, other and other.holder, other and other.since, rival.way.remaining
                 )
-            hold.exchange(lease, answer)
+            try:
+                hold.check_wanted()
+            except LeaseLost:
+                hold.renounce()  # who gives it back may have been cancelled while it waited for us
+                raise
         (done,) = _held([writing_entry], list(hold), "write")
         # A lease that an earlier upgrade got has the token of that turn.
         hold.entry = done if len(todo) == len(done.names) else done.but(settled=before.settled)

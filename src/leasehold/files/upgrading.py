@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leasehold.core.acquiring import TrustedGrant
     from leasehold.core.answers import Own
     from leasehold.core.engine import Engine
+    from leasehold.files.holding import FileHold
     from leasehold.files.store import FileStore
 
 L = TypeVar("L", bound=LeaseState)
@@ -35,23 +36,31 @@ class Rival(NamedTuple):
 
 
 async def upgrade_lease(
-    engine: Engine[L], store: FileStore, lease: L, own: Own, *, ttl: float, wait: float | None
-) -> L | Rival:
-    """The writer's lease in the place of the reader's, or the `Rival` because of whom neither would ever get it.
+    engine: Engine[L],
+    store: FileStore,
+    hold: FileHold[L],
+    lease: L,
+    own: Own,
+    *,
+    ttl: float,
+    wait: float | None,
+) -> Rival | None:
+    """Have the hold have a writer's lease in the place of the reader's; the `Rival` if neither would ever get it.
 
     Raises `LockBusy` if others still read when the wait is over: the reader's lease is as it was then. If the
-    outcome is unknown, both leases are given up, because the reader's may be gone already.
+    outcome is unknown, both leases are given up, because the reader's may be gone already. `LeaseLost` if
+    somebody gives the hold back meanwhile.
     """
     ticket = engine.tickets.new()
     give_up_at = math.inf if wait is None else engine.clock.now() + wait
     try:
         while True:
+            hold.check_wanted()
             left = max(0.0, give_up_at - engine.clock.now())
-            answer = await _in_turn(
-                engine, lease, _ask(engine, store, lease, own, ticket, ttl, min(left, bounds.MAX_WAIT))
-            )
+            ask = _ask(engine, store, lease, own, ticket, ttl, min(left, bounds.MAX_WAIT))
+            answer = await _in_turn(engine, hold, lease, ask)
             if isinstance(answer, LeaseState):
-                return answer
+                return None
             if answer.is_rival:
                 _leave_queue(engine, lease, own)
                 return Rival(answer)
@@ -64,13 +73,15 @@ async def upgrade_lease(
                     retry_after=answer.remaining,
                     mode="shared",
                 )
-            await engine.clock.sleep(min(left, engine.retry.cap * (0.5 + 0.5 * engine.random.fraction())))
+            await hold.pause(min(left, engine.retry.cap * (0.5 + 0.5 * engine.random.fraction())))
     except BaseException:
         _leave_queue(engine, lease, own)
         raise
 
 
-async def _in_turn(engine: Engine[L], lease: L, ask: Coroutine[Any, Any, L | InTheWay]) -> L | InTheWay:
+async def _in_turn(
+    engine: Engine[L], hold: FileHold[L], lease: L, ask: Coroutine[Any, Any, L | InTheWay]
+) -> L | InTheWay:
     """Ask while nobody else talks to the store about the lease: a renewal that comes after would find nothing."""
     mine = engine.concurrency.signal()
     try:
@@ -82,18 +93,11 @@ async def _in_turn(engine: Engine[L], lease: L, ask: Coroutine[Any, Any, L | InT
     try:
         answer = await ask
         if isinstance(answer, LeaseState):
-            # Before the turn is given back, or the keeper would renew what is gone.
+            # In this order, so that nobody finds the hold with a lease that has ended; and before the turn is given
+            # back, or somebody would renew what is gone.
+            hold.exchange(lease, answer)
             lease.end("released")
             lease.is_given_back = True
-    except (LeaseLost, StoreRefused):
-        raise
-    except BaseException:
-        # It may have been done. Then the reader's lease has ended, and as soon as the writer's is taken back
-        # somebody else may write: so neither counts from here on.
-        lease.end("released")
-        engine.disown(lease.name, lease.token, lease.ttl, was_silent=True)
-        raise
-    else:
         return answer
     finally:
         lease.end_exchange()
@@ -103,9 +107,12 @@ async def _ask(
     engine: Engine[L], store: FileStore, lease: L, own: Own, ticket: int, ttl: float, wait: float
 ) -> L | InTheWay:
     encoded = bounds.encode_holder(own.holder)
+    tries = 0
 
     async def ask() -> TrustedGrant | InTheWay | None:
+        nonlocal tries
         lease.check()
+        tries += 1
         sent_at = engine.clock.now()
         answer = await store.upgrade(lease.name, lease.token, own.token, ticket, ttl, encoded, wait)
         if answer is None or isinstance(answer, InTheWay):
@@ -115,7 +122,18 @@ async def _ask(
             raise arrived_late(lease.name, ttl)
         return grant
 
-    answer = await engine.insist(ask, engine.clock.now())
+    try:
+        answer = await engine.insist(ask, engine.clock.now())
+    except LeaseLost:
+        raise
+    except BaseException as error:
+        # A no that comes after silence says nothing of the request before it.
+        if tries > 1 or not isinstance(error, StoreRefused):
+            # It may have been done. Then the reader's lease has ended, and as soon as the writer's is taken back
+            # somebody else may write: so neither counts from here on.
+            lease.end("released")
+            engine.disown(lease.name, lease.token, lease.ttl, was_silent=True)
+        raise
     if answer is None:
         lease.end("expired")
         raise LeaseLost(lease.name, "expired")

@@ -1,0 +1,235 @@
+"""An upgrade beside another use of the same lease: a release, a renewal, a second upgrade."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.waiting import eventually_async
+
+import leasehold
+from leasehold.files.store import FileStore
+
+if TYPE_CHECKING:
+    from tests.files.conftest import Shop
+
+WITHIN = 30.0
+
+
+class Gate:
+    """Where every question of an upgrade waits before it is asked, or its answer, whichever world it comes from."""
+
+    holds_answers = False
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_reached, self._is_open = threading.Event(), threading.Event()
+        upgrade = FileStore.upgrade
+
+        async def upgrade_and_wait(store: FileStore, *args: Any) -> Any:
+            if self.holds_answers:
+                answer = await upgrade(store, *args)
+                await self._pass()
+                return answer
+            await self._pass()
+            return await upgrade(store, *args)
+
+        monkeypatch.setattr(FileStore, "upgrade", upgrade_and_wait)
+
+    async def _pass(self) -> None:
+        self.is_reached.set()
+        if threading.current_thread() is threading.main_thread():
+            await eventually_async(self._is_open.is_set, WITHIN)
+        else:
+            assert self._is_open.wait(WITHIN)
+
+    async def reached(self) -> None:
+        await eventually_async(self.is_reached.is_set, WITHIN)
+
+    def open(self) -> None:
+        self._is_open.set()
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    return Gate(monkeypatch)
+
+
+async def is_free(shop: Shop, session: Any) -> bool:
+    return not (await (await shop.files()).inspect("a.txt")).is_held and await session.history() == []
+
+
+async def is_being_given_back(lease: Any) -> None:
+    await eventually_async(lambda: lease._is_ending, WITHIN)
+
+
+async def test_a_release_while_the_upgrade_is_asked_for_frees_the_file(shop: Shop, gate: Gate) -> None:
+    one = await shop.session("one")
+    lease = await one.acquire_read("a.txt", renew=True)
+    upgrading = asyncio.ensure_future(lease.upgrade())
+    await gate.reached()
+    releasing = asyncio.ensure_future(lease.release())
+    await is_being_given_back(lease)
+    gate.open()
+    await releasing
+    assert await is_free(shop, one)
+    with pytest.raises(leasehold.LeaseLost) as lost:
+        await upgrading
+    assert lost.value.reason == "released"
+    assert one.held == []
+
+
+async def test_a_body_that_ends_while_its_upgrade_is_asked_for_frees_the_file(
+    own_shop: Shop, gate: Gate
+) -> None:
+    one = await own_shop.session("one")
+    async with one.read("a.txt") as lease:
+        upgrading = asyncio.ensure_future(lease.upgrade())
+        await gate.reached()
+        gate.open()
+    assert await is_free(own_shop, one)
+    with pytest.raises(leasehold.LeaseLost):
+        await upgrading
+
+
+async def test_a_release_that_is_cancelled_while_the_upgrade_is_granted_frees_the_file_all_the_same(
+    own_shop: Shop, gate: Gate
+) -> None:
+    gate.holds_answers = True
+    one = await own_shop.session("one")
+    lease = await one.acquire_read("a.txt", renew=True)
+    upgrading = asyncio.ensure_future(lease.upgrade())
+    await gate.reached()
+    releasing = asyncio.ensure_future(lease.release())
+    await is_being_given_back(lease)
+    releasing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await releasing
+    gate.open()
+    with pytest.raises(leasehold.LeaseLost):
+        await upgrading
+    files = await own_shop.files()
+
+    async def is_not_held() -> bool:
+        return not (await files.inspect("a.txt")).is_held
+
+    await eventually_async(is_not_held, WITHIN)
+
+
+async def test_a_release_does_not_wait_for_those_for_whom_the_upgrade_waits(shop: Shop) -> None:
+    one, other = await shop.session("one"), await shop.session("other")
+    mine, theirs = await one.acquire_read("a.txt"), await other.acquire_read("a.txt")
+    files = await shop.files()
+    upgrading = asyncio.ensure_future(mine.upgrade(wait=None))
+
+    async def is_in_the_queue() -> bool:
+        return (await files.inspect("a.txt")).waiters == 1
+
+    await eventually_async(is_in_the_queue, WITHIN)
+    await asyncio.wait_for(mine.release(), WITHIN)
+    with pytest.raises(leasehold.LeaseLost):
+        await upgrading
+    theirs.check()
+    assert await one.history() == []
+
+
+async def test_the_second_of_two_upgrades_of_one_lease_finds_it_done(shop: Shop, gate: Gate) -> None:
+    one = await shop.session("one")
+    lease = await one.acquire_read("a.txt", renew=True)
+    upgrades = [asyncio.ensure_future(lease.upgrade())]
+    await gate.reached()
+    upgrades.append(asyncio.ensure_future(lease.upgrade()))
+    await asyncio.sleep(0.05)
+    gate.open()
+    assert await asyncio.gather(*upgrades) == [None, None]
+    assert lease.mode == "write"
+    lease.check()
+
+
+@pytest.mark.parametrize(("wait", "kind"), [(0, leasehold.FileBusy), (0.1, leasehold.FileTimeout)])
+async def test_who_does_not_want_to_wait_for_another_upgrade_of_the_lease_is_told_so(
+    shop: Shop, gate: Gate, wait: float, kind: type[Exception]
+) -> None:
+    one = await shop.session("one")
+    lease = await one.acquire_read("a.txt", renew=True)
+    upgrading = asyncio.ensure_future(lease.upgrade())
+    await gate.reached()
+    with pytest.raises(leasehold.FileBusy) as refused:
+        await lease.upgrade(wait=wait)
+    assert type(refused.value) is kind
+    assert refused.value.holder["session"] == "one"
+    gate.open()
+    await upgrading
+    assert lease.mode == "write"
+
+
+async def test_a_renewal_that_waited_for_an_upgrade_renews_the_writers_lease(shop: Shop, gate: Gate) -> None:
+    one = await shop.session("one")
+    lease = await one.acquire_read("a.txt", ttl=60)
+    upgrading = asyncio.ensure_future(lease.upgrade())
+    await gate.reached()
+    renewing = asyncio.ensure_future(lease.renew(200))
+    await asyncio.sleep(0.05)
+    gate.open()
+    await asyncio.gather(upgrading, renewing)
+    assert lease.mode == "write"
+    assert lease.remaining() > 100
+
+
+async def test_after_an_upgrade_the_end_is_waited_for_as_before(shop: Shop) -> None:
+    """The reader's lease ends with it, and that must not be taken for the end of the hold again and again."""
+    one = await shop.session("one")
+    lease = await one.acquire_read("a.txt")
+    await lease.upgrade()
+    looks = 0
+    hold = lease.thing
+    loss = hold.loss
+
+    def count_looks() -> Any:
+        nonlocal looks
+        looks += 1
+        return loss()
+
+    hold.loss = count_looks
+    assert await lease.lost(timeout=0.3) is None
+    assert looks < 10
+
+
+async def test_a_refusal_after_silence_leaves_neither_lease(
+    own_shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The upgrade was done and its answer lost: the refusal that comes when it is asked again says nothing of that."""
+    one, other = await own_shop.session("one"), await own_shop.session("other")
+    lease = await one.acquire_read("a.txt")
+    upgrade, answers = FileStore.upgrade, iter(["lost"])
+
+    async def lose_then_refuse(store: FileStore, *args: Any) -> Any:
+        if next(answers, None) is None:
+            raise leasehold.StoreRefused("READONLY")
+        await upgrade(store, *args)
+        raise leasehold.StoreUnavailable("the answer is lost")
+
+    monkeypatch.setattr(FileStore, "upgrade", lose_then_refuse)
+    with pytest.raises(leasehold.StoreRefused):
+        await lease.upgrade(wait=0)
+    assert lease.is_lost
+    assert (await other.acquire_write("a.txt", wait=WITHIN)).mode == "write"
+
+
+async def test_a_plain_refusal_leaves_the_reader_as_it_was(
+    own_shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await own_shop.session("one")
+    lease = await one.acquire_read("a.txt")
+
+    async def refuse(*_: Any) -> Any:
+        raise leasehold.StoreRefused("READONLY")
+
+    with monkeypatch.context() as for_now:
+        for_now.setattr(FileStore, "upgrade", refuse)
+        with pytest.raises(leasehold.StoreRefused):
+            await lease.upgrade(wait=0)
+    lease.check()
+    await lease.upgrade()
+    assert lease.mode == "write"
