@@ -91,10 +91,17 @@ def test_a_ttl_not_above_twice_the_heartbeat_is_refused(given: dict[str, float])
         Settings.load(**given)
 
 
+def test_the_time_to_save_at_a_take_over_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings.load().times.save_within == 3
+    monkeypatch.setenv("LEASEHOLD_DOCUMENT_SAVE_WITHIN", "8")
+    assert Settings.load().times.save_within == 8
+
+
+@pytest.mark.parametrize("name", ["LEASEHOLD_DOCUMENT_TTL", "LEASEHOLD_DOCUMENT_SAVE_WITHIN"])
 @pytest.mark.parametrize("value", ["0", "-1", "1e12", "inf", "x"])
-def test_times_are_bounded(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    monkeypatch.setenv("LEASEHOLD_DOCUMENT_TTL", value)
-    with pytest.raises(InvalidRequest, match="LEASEHOLD_DOCUMENT_TTL"):
+def test_times_are_bounded(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidRequest, match=name):
         Settings.load()
 
 

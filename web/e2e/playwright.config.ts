@@ -4,6 +4,7 @@ import type { ServiceOptions } from './support/test';
 
 export default defineConfig<object, ServiceOptions>({
   testDir: 'tests',
+  globalSetup: './support/controlPage.ts',
   outputDir: '../../.cache/e2e',
   // Each has a browser and a service of its own.
   workers: 2,

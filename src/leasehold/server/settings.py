@@ -72,7 +72,7 @@ class Settings(BaseSettings):
         30, description="seconds without activity after which the page gives the lock back"
     )
     document_save_within: Seconds = Field(
-        3, description="seconds that an editor has to save when the lock is taken by force"
+        3, description="seconds that whoever is taken over has to save; the taker waits for that"
     )
 
     demo: bool = Field(False, description="make a demo team; loopback only")

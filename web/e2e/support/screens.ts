@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import type { Page } from '@playwright/test';
+import { expect, type Page } from '@playwright/test';
 import { expectAccessible } from './accessibility';
 import { Desk } from './desk';
 
@@ -16,7 +16,8 @@ interface ScreenOptions {
 /**
  * A picture of the page as it is, kept under that name; of a document's page also the state of the banner, checked by axe.
  *
- * Times and countdowns are shown as fixed ones, so that a picture changes only when the page does.
+ * Times and countdowns are shown as fixed ones, so that a picture changes only when the page does. A picture of a state that
+ * has ended meanwhile is not kept, and the test fails.
  */
 export async function screen(
   shown: Desk | Page,
@@ -37,11 +38,18 @@ export async function screen(
 
 async function keep(page: Page, name: string, whole: boolean): Promise<void> {
   await page.evaluate(stillLife);
+  const status = await page.evaluate(statusOfBanner);
   const picture = await page.screenshot({ fullPage: whole, animations: 'disabled', caret: 'hide' });
+  const statusAfter = await page.evaluate(statusOfBanner);
   await page.evaluate(restoreTimes);
+  expect(statusAfter, `the state that ${name} shows`).toBe(status);
   const path = fileURLToPath(new URL(`${name}.png`, FOLDER));
   const before = await readFile(path).catch(() => null);
   if (!before?.equals(picture)) await writeFile(path, picture);
+}
+
+function statusOfBanner(): string | null {
+  return document.querySelector<HTMLElement>('.leasehold-banner')?.dataset.status ?? null;
 }
 
 function stillLife(): void {

@@ -14,6 +14,8 @@ export interface ServiceTimes {
   readonly ttl: number;
   readonly heartbeat: number;
   readonly idle: number;
+  /** For whoever is taken over, to save. */
+  readonly saveWithin?: number;
 }
 
 export interface Service {
@@ -53,11 +55,15 @@ export async function startService(
   };
 }
 
-function settings({ ttl, heartbeat, idle }: ServiceTimes, pageDir?: string): Record<string, string> {
+function settings(
+  { ttl, heartbeat, idle, saveWithin }: ServiceTimes,
+  pageDir?: string,
+): Record<string, string> {
   return {
     LEASEHOLD_DOCUMENT_TTL: String(ttl),
     LEASEHOLD_DOCUMENT_HEARTBEAT: String(heartbeat),
     LEASEHOLD_DOCUMENT_IDLE: String(idle),
+    ...(saveWithin !== undefined && { LEASEHOLD_DOCUMENT_SAVE_WITHIN: String(saveWithin) }),
     // One address signs in for everybody, over and over.
     LEASEHOLD_RATE_SIGN_IN: 'off',
     LEASEHOLD_ARGON2_TIME_COST: '1',

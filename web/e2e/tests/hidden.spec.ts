@@ -1,15 +1,18 @@
-import { rm } from 'node:fs/promises';
 import {
   type BackgroundBrowser,
   GRACE_SECONDS,
   hide,
   startBackgroundBrowser,
 } from '../support/backgroundBrowser';
-import { buildControlPage } from '../support/controlPage';
+import { controlPage } from '../support/controlPage';
 import { Desk, signIn } from '../support/desk';
 import { Caller } from '../support/people';
 import { type Service, startService } from '../support/service';
-import { expect, SHORT_TIMES as TIMES, testOfShortHolds as test } from '../support/test';
+import { expect, test } from '../support/test';
+
+// Two heartbeats may come late on a busy machine, and the lock is still there.
+const TIMES = { ttl: 8, heartbeat: 2, idle: 120 };
+test.use({ times: TIMES });
 
 // From when the page's timers stand still, two whole holds.
 const LONG_ENOUGH_SECONDS = GRACE_SECONDS + 2 * TIMES.ttl + 1;
@@ -34,16 +37,11 @@ test('a hidden tab keeps its lock', async ({ fresh, olga }) => {
 });
 
 test.describe('what keeps the lock of a hidden tab', () => {
-  let directory: string;
   let service: Service;
   test.beforeAll(async () => {
-    directory = await buildControlPage();
-    service = await startService(TIMES, { pageDir: directory });
+    service = await startService(TIMES, { pageDir: controlPage() });
   });
-  test.afterAll(async () => {
-    await service.stop();
-    await rm(directory, { recursive: true });
-  });
+  test.afterAll(() => service.stop());
 
   test('its Worker does, and the server’s asking does; by timers of the page alone it is lost', async () => {
     const olga = await Caller.signIn(service, 'Olga');

@@ -66,12 +66,14 @@ test('a frozen holder loses the lock; what it had typed is rescued when it wakes
     );
     await expect(ana.page.getByRole('link', { name: 'Rescued drafts (1)' })).toBeVisible();
     await expect(ana.editor).toHaveText(`${FIRST} Cats may come in.`);
-    await screen(ana, 'lost-rescued');
     const { versions, drafts } = await fresh.stored();
-    expect(versions.at(-1)).toMatchObject({ author: 'Ben', text: `${FIRST} Cats may come in.` });
+    // By its text: Ben types on, and what he types may be saved by now.
+    expect(versions).toContainEqual({ number: 2, author: 'Ben', text: `${FIRST} Cats may come in.` });
+    expect(versions.map(({ author }) => author)).not.toContain('Ana');
     expect(drafts).toMatchObject([
       { author: 'Ana', reason: 'stale_fence', text: `${FIRST} Dogs wait outside.` },
     ]);
+    await screen(ana, 'lost-rescued');
 
     await ben.press('Stop editing');
     await ana.press('Compare');

@@ -30,9 +30,12 @@ test('a second tab of the same person is told, and can go on with the text', asy
 
 test('text that the first tab had not saved is saved before the second goes on', async ({ open, fresh }) => {
   const first = await open('Ana');
-  await first.take(' Dogs wait outside.');
+  // Before anything is typed: while a page is loaded, ten seconds may pass, and the text be saved by itself.
   const second = new Desk(await first.page.context().newPage());
   await second.page.goto(fresh.url);
+  await second.isAt('free');
+  await first.take(' Dogs wait outside.');
+  await second.isAt('other-tab');
   await second.press('Continue here');
   await second.isAt('mine');
   await expect(second.editor).toHaveText(`${FIRST} Dogs wait outside.`);
@@ -48,8 +51,10 @@ test('going on in another browser does not wait: what was not saved becomes a dr
   fresh,
 }) => {
   const first = await open('Ana');
-  await first.take(' Dogs wait outside.');
   const second = await open('Ana');
+  await second.isAt('free');
+  await first.take(' Dogs wait outside.');
+  await second.isAt('other-tab');
   await second.press('Continue here');
   await second.isAt('mine');
   await expect

@@ -3,6 +3,9 @@ import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
 import { heldBack } from '../support/traffic';
 
+// Both sides are looked at while the save is held back. Less than the 8 s after which a page stops waiting for an answer.
+test.use({ times: { ttl: 20, heartbeat: 4, idle: 120, saveWithin: 6 } });
+
 test('an owner takes over: the previous text is saved first, and both see what became of it', async ({
   open,
   fresh,
@@ -63,10 +66,10 @@ test('a take-over is shown while it lasts', async ({ open, fresh }) => {
   await olga.press('Take over');
   await save.asked;
   await olga.isAt('taking');
-  await screen(olga, 'taking');
   await ana.isAt('taking');
+  await screen(olga, 'taking');
   await screen(ana, 'yielding');
-  // The server waits for three seconds only; then Ana's save comes too late for a version, and is not lost.
+  // The server waits for some seconds only; then Ana's save comes too late for a version, and is not lost.
   await olga.isAt('mine');
   await expect(olga.sentence).toContainText('The previous editor did not answer');
   await screen(olga, 'took-over-unsaved');

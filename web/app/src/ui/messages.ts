@@ -81,6 +81,8 @@ export const messages = {
 
     draftOffered: 'There is text of yours that is not in the document',
     draftOfferedLead: (when: string) => `Written ${when}, and kept in this browser only.`,
+    draftHereLead: (when: string) =>
+      `Written ${when}. This browser does not keep it: copy it before you leave the page.`,
     compare: 'Compare',
     hideComparison: 'Hide the comparison',
     insert: 'Insert what is new at the end',
@@ -240,6 +242,8 @@ export const messages = {
 
     draftOffered: 'Es gibt Text von Ihnen, der nicht im Dokument steht',
     draftOfferedLead: (when: string) => `Geschrieben ${when} und nur in diesem Browser aufbewahrt.`,
+    draftHereLead: (when: string) =>
+      `Geschrieben ${when}. Dieser Browser bewahrt ihn nicht auf: Kopieren Sie ihn, bevor Sie die Seite verlassen.`,
     compare: 'Vergleichen',
     hideComparison: 'Vergleich schließen',
     insert: 'Neues am Ende einfügen',

@@ -20,13 +20,18 @@ interface LocalDraftProps {
 }
 
 /** Text that only this browser has: nothing becomes of it unasked, and it is here until somebody decides. */
-export function LocalDraft({ lock, draft, editor, current, isCompared, onCompare }: LocalDraftProps) {
+export function LocalDraft(props: LocalDraftProps) {
+  // What was asked about one draft is not answered about the next.
+  return <Offer key={props.draft.id} {...props} />;
+}
+
+function Offer({ lock, draft, editor, current, isCompared, onCompare }: LocalDraftProps) {
   const { t, language } = useSpeech();
   const [isRefused, setIsRefused] = useState(false);
   const [isLeaving, setIsLeaving] = useState(false);
 
   async function replace() {
-    setIsRefused(!(await lock.restoreDraft()));
+    setIsRefused(!(await lock.restoreDraft(draft.id)));
   }
 
   async function insert() {
@@ -37,13 +42,15 @@ export function LocalDraft({ lock, draft, editor, current, isCompared, onCompare
       ...newBlocks(draft.content, editor.getJSON()),
     ]);
     // Until then the draft is the only copy that is sure to be there.
-    if (await lock.save()) lock.discardDraft();
+    if (await lock.save()) lock.discardDraft(draft.id);
   }
 
   return (
     <section className="card draft" aria-labelledby="local-draft">
       <h2 id="local-draft">{t.draftOffered}</h2>
-      <p className="hint">{t.draftOfferedLead(timeAgo(draft.changedAt / 1000, language))}</p>
+      <p className="hint">
+        {(lock.keepsDrafts ? t.draftOfferedLead : t.draftHereLead)(timeAgo(draft.changedAt / 1000, language))}
+      </p>
       {isRefused && <Alert>{t.notTaken}</Alert>}
       {isCompared && <Comparison before={current} after={draft.content} />}
       <div className="actions">
@@ -58,13 +65,17 @@ export function LocalDraft({ lock, draft, editor, current, isCompared, onCompare
         <button type="button" className="button" onClick={insert}>
           {t.insert}
         </button>
-        <button type="button" className="button" onClick={replace}>
+        <button type="button" className="button" onClick={replace} disabled={lock.hasUnsavedText}>
           {t.useMine}
         </button>
         <CopyButton text={textOf(draft.content)} />
         {isLeaving ? (
           <>
-            <button type="button" className="button button-danger" onClick={() => lock.discardDraft()}>
+            <button
+              type="button"
+              className="button button-danger"
+              onClick={() => lock.discardDraft(draft.id)}
+            >
               {t.discardForGood}
             </button>
             <button type="button" className="button" onClick={() => setIsLeaving(false)}>

@@ -16,7 +16,7 @@ export function SaveState({ lock }: { readonly lock: DocumentLock }) {
 
 function textOf(lock: DocumentLock, t: Messages, language: Language): string {
   if (lock.isSaving) return t.saving;
-  if (lock.hasUnsavedText) return lock.status === 'offline' ? t.keptLocally : t.unsaved;
+  if (lock.hasUnsavedText) return lock.status === 'offline' && lock.keepsDrafts ? t.keptLocally : t.unsaved;
   if (lock.lastSaved) return t.savedAt(lock.lastSaved.version, timeOfDay(lock.lastSaved.at / 1000, language));
   return lock.version ? t.versionNumber(lock.version) : t.neverSaved;
 }

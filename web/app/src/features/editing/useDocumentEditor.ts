@@ -2,7 +2,8 @@ import type { DocumentLock } from '@leasehold/react';
 import { type Editor, useEditor } from '@tiptap/react';
 import StarterKit from '@tiptap/starter-kit';
 import { useEffect, useMemo } from 'react';
-import { editable, isForeign } from './content';
+import { isForeign } from './content';
+import { showLoaded } from './showLoaded';
 
 const extensions = [StarterKit.configure({ link: { openOnClick: false } })];
 
@@ -27,7 +28,7 @@ export function useDocumentEditor(lock: DocumentLock, label: string): Editor | n
 
   useEffect(() => {
     if (!editor || !loaded || isForeign(loaded.content)) return;
-    editor.commands.setContent(editable(loaded.content), { emitUpdate: false });
+    showLoaded(editor, loaded);
   }, [editor, loaded]);
 
   return editor;

@@ -30,11 +30,11 @@ export function DraftOffer({ lock, messages, onCompare }: DraftOfferProps) {
           </button>
         )}
         {canRestore && (
-          <button type="button" className="leasehold-button" onClick={() => void lock.restoreDraft()}>
+          <button type="button" className="leasehold-button" onClick={() => void lock.restoreDraft(draft.id)}>
             {messages.restoreDraft}
           </button>
         )}
-        <button type="button" className="leasehold-button" onClick={lock.discardDraft}>
+        <button type="button" className="leasehold-button" onClick={() => lock.discardDraft(draft.id)}>
           {messages.discardDraft}
         </button>
       </span>

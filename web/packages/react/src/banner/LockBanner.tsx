@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import type { DocumentLock } from '../editing/documentLock';
 import { DraftOffer } from './DraftOffer';
 import { describe } from './describing';
-import { type LockMessages, messages as languages } from './messages';
+import { type LockMessages, messages as languages, withoutKeeping } from './messages';
 import { type CompareTarget, OutcomeActions } from './OutcomeActions';
 import { TakeOver } from './TakeOver';
 
@@ -26,12 +26,13 @@ export interface LockBannerProps {
  */
 export function LockBanner({
   lock,
-  messages = languages.en,
+  messages: given = languages.en,
   onView,
   onCompare,
   showsDraft = true,
   children,
 }: LockBannerProps) {
+  const messages = lock.keepsDrafts ? given : withoutKeeping(given);
   const { headline, detail } = describe(lock, messages);
   return (
     <div className={`leasehold-banner leasehold-banner--${lock.status}`} data-status={lock.status}>

@@ -28,6 +28,8 @@ export const german: LockMessages = {
   movingHere: 'Was Sie im anderen Tab getippt haben, wird gespeichert…',
   offline: 'Verbindung unterbrochen',
   offlineKept: 'Verbindung unterbrochen, Ihr Text bleibt erhalten',
+  offlineNotKept:
+    'Verbindung unterbrochen, und dieser Browser hebt Ihren Text nicht auf: Lassen Sie die Seite offen',
   retrying: 'Neuer Versuch…',
   retryNow: 'Jetzt versuchen',
   releasedIdle: 'Gespeichert und freigegeben, weil eine Weile nichts geschah. Einfach weitertippen',
@@ -36,6 +38,8 @@ export const german: LockMessages = {
   outcomeSaved: (version) => `Ihr Text ist als Version ${version} gespeichert`,
   outcomeRescued: 'Ihr Text ist als Entwurf neben dem Dokument aufgehoben',
   outcomeKeptLocally: 'Ihr Text ist in diesem Browser aufgehoben',
+  onlyHere:
+    'Ihr Text steht nur auf dieser Seite, denn dieser Browser hebt ihn nicht auf: Kopieren Sie ihn, bevor Sie gehen',
   view: 'Ansehen',
   compare: 'Vergleichen',
   dismiss: 'Schließen',
@@ -46,6 +50,7 @@ export const german: LockMessages = {
   notTaken: 'Die Übernahme hat nicht geklappt',
   refused: (message) => `Der Server hat abgelehnt${message ? `: ${message}` : ''}`,
   draftOffer: (at) => `Text von ${at} ist in diesem Browser aufgehoben und steht nicht im Dokument`,
+  draftHere: (at) => `Text von ${at} steht nur auf dieser Seite: Kopieren Sie ihn, bevor Sie gehen`,
   restoreDraft: 'In den Editor übernehmen',
   discardDraft: 'Verwerfen',
 };

@@ -28,6 +28,7 @@ export const english: LockMessages = {
   movingHere: 'Saving what you typed in the other tab…',
   offline: 'Connection lost',
   offlineKept: 'Connection lost, your text is kept',
+  offlineNotKept: 'Connection lost, and this browser does not keep your text: leave the page open',
   retrying: 'Retrying…',
   retryNow: 'Try now',
   releasedIdle: 'Saved and given back, since nothing happened for a while. Just type to go on',
@@ -36,6 +37,7 @@ export const english: LockMessages = {
   outcomeSaved: (version) => `Your text is saved as version ${version}`,
   outcomeRescued: 'Your text is kept as a draft beside the document',
   outcomeKeptLocally: 'Your text is kept in this browser',
+  onlyHere: 'Your text is on this page only, since this browser does not keep it: copy it before you leave',
   view: 'View',
   compare: 'Compare',
   dismiss: 'Close',
@@ -47,6 +49,7 @@ export const english: LockMessages = {
   notTaken: 'The take-over did not work',
   refused: (message) => `The server refused${message ? `: ${message}` : ''}`,
   draftOffer: (at) => `Text from ${at} is kept in this browser and is not in the document`,
+  draftHere: (at) => `Text from ${at} is on this page only: copy it before you leave`,
   restoreDraft: 'Put it into the editor',
   discardDraft: 'Discard',
 };

@@ -31,6 +31,8 @@ export interface LockMessages {
   readonly movingHere: string;
   readonly offline: string;
   readonly offlineKept: string;
+  /** The browser does not keep what is typed. */
+  readonly offlineNotKept: string;
   readonly retrying: string;
   readonly retryNow: string;
   readonly releasedIdle: string;
@@ -39,6 +41,8 @@ export interface LockMessages {
   readonly outcomeSaved: (version: number) => string;
   readonly outcomeRescued: string;
   readonly outcomeKeptLocally: string;
+  /** Instead of every sentence that says what is kept in this browser, if it keeps nothing. */
+  readonly onlyHere: string;
   readonly view: string;
   readonly compare: string;
   readonly dismiss: string;
@@ -49,8 +53,23 @@ export interface LockMessages {
   readonly notTaken: string;
   readonly refused: (message: string) => string;
   readonly draftOffer: (at: string) => string;
+  /** The same, if the browser does not keep it. */
+  readonly draftHere: (at: string) => string;
   readonly restoreDraft: string;
   readonly discardDraft: string;
+}
+
+/** The same texts for a browser that keeps nothing: what is said to be kept must be. */
+export function withoutKeeping(messages: LockMessages): LockMessages {
+  const { onlyHere, offlineNotKept, draftHere } = messages;
+  return {
+    ...messages,
+    offlineKept: offlineNotKept,
+    outcomeKeptLocally: onlyHere,
+    typedKept: onlyHere,
+    outdated: onlyHere,
+    draftOffer: draftHere,
+  };
 }
 
 /** The languages that come with the package. A host may pass its own. */

@@ -15,7 +15,8 @@ export interface Draft {
 
 /** Where drafts are kept. None of these rejects: a browser that keeps nothing must not stop anybody from editing. */
 export interface DraftStore {
-  put(draft: Draft): Promise<void>;
+  /** Whether it is kept now. */
+  put(draft: Draft): Promise<boolean>;
   remove(id: string): Promise<void>;
   /** Newest first. */
   list(userId: string, documentId: string): Promise<readonly Draft[]>;

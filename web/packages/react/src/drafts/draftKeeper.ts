@@ -6,11 +6,14 @@ const DELAY_MS = 300;
 /** Writes drafts down a moment after they change, the newest of each. */
 export class DraftKeeper {
   readonly #store: DraftStore | null;
+  readonly #report: (areKept: boolean) => void;
   readonly #pending = new Map<string, Draft>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(store: DraftStore | null) {
+  /** `report` is told after each writing whether everything was kept. */
+  constructor(store: DraftStore | null, report: (areKept: boolean) => void = () => undefined) {
     this.#store = store;
+    this.#report = report;
   }
 
   async list(userId: string, documentId: string): Promise<readonly Draft[]> {
@@ -31,7 +34,11 @@ export class DraftKeeper {
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    for (const draft of this.#pending.values()) void this.#store?.put(draft);
+    const store = this.#store;
+    const drafts = [...this.#pending.values()];
     this.#pending.clear();
+    if (!store || drafts.length === 0) return;
+    const writing = drafts.map((draft) => store.put(draft));
+    void Promise.all(writing).then((kept) => this.#report(kept.every(Boolean)));
   }
 }

@@ -8,23 +8,38 @@ const BY_DOCUMENT = 'by-document';
 export function indexedDrafts(): DraftStore {
   let opening: Promise<IDBDatabase> | null = null;
 
+  function forget(): void {
+    opening = null;
+  }
+
   function open(): Promise<IDBDatabase> {
-    opening ??= openDatabase().catch((error: unknown) => {
-      opening = null; // private windows and full disks may think better of it later
+    opening ??= openDatabase(forget).catch((error: unknown) => {
+      forget(); // private windows and full disks may think better of it later
       throw error;
     });
     return opening;
   }
 
-  async function attempt<Result>(
-    act: (drafts: IDBObjectStore) => IDBRequest<Result>,
+  async function act<Result>(
+    ask: (drafts: IDBObjectStore) => IDBRequest<Result>,
     mode: IDBTransactionMode,
-  ) {
+  ): Promise<Result> {
+    const transaction = (await open()).transaction(DRAFTS, mode);
+    const request = ask(transaction.objectStore(DRAFTS));
+    await ended(transaction);
+    return request.result;
+  }
+
+  async function attempt<Result>(
+    ask: (drafts: IDBObjectStore) => IDBRequest<Result>,
+    mode: IDBTransactionMode,
+  ): Promise<Result | null> {
     try {
-      const transaction = (await open()).transaction(DRAFTS, mode);
-      const request = act(transaction.objectStore(DRAFTS));
-      await ended(transaction);
-      return request.result;
+      return await act(ask, mode).catch((error: unknown) => {
+        if (!isClosed(error)) throw error;
+        forget();
+        return act(ask, mode);
+      });
     } catch {
       return null;
     }
@@ -32,7 +47,7 @@ export function indexedDrafts(): DraftStore {
 
   return {
     async put(draft) {
-      await attempt((drafts) => drafts.put(draft), 'readwrite');
+      return (await attempt((drafts) => drafts.put(draft), 'readwrite')) !== null;
     },
     async remove(id) {
       await attempt((drafts) => drafts.delete(id), 'readwrite');
@@ -47,14 +62,29 @@ export function indexedDrafts(): DraftStore {
   };
 }
 
-function openDatabase(): Promise<IDBDatabase> {
+/** The browser has closed the connection, and the event that says so has not come yet, or never does. */
+function isClosed(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'InvalidStateError';
+}
+
+function openDatabase(onClosed: () => void): Promise<IDBDatabase> {
   return new Promise((resolve, reject) => {
     const request = indexedDB.open(DATABASE, 1);
     request.onupgradeneeded = () => {
       const drafts = request.result.createObjectStore(DRAFTS, { keyPath: 'id' });
       drafts.createIndex(BY_DOCUMENT, ['userId', 'documentId']);
     };
-    request.onsuccess = () => resolve(request.result);
+    request.onsuccess = () => {
+      const database = request.result;
+      // "Clear browsing data", a disk that failed.
+      database.onclose = onClosed;
+      // A tab with a newer page waits for this connection.
+      database.onversionchange = () => {
+        database.close();
+        onClosed();
+      };
+      resolve(database);
+    };
     request.onerror = () => reject(request.error);
     request.onblocked = () => reject(new Error('another tab has an older version open'));
   });

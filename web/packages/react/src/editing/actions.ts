@@ -2,7 +2,7 @@ import { newId } from '../protocol/tab';
 import type { DocumentLockActions } from './documentLock';
 import type { DocumentSession } from './documentSession';
 import type { Input } from './inputs';
-import { isDirty, type Session } from './session';
+import type { Session } from './session';
 
 /** What a component can do, each once for the session's whole life. */
 export function actionsOf(session: DocumentSession, retryLive: () => void): DocumentLockActions {
@@ -11,6 +11,8 @@ export function actionsOf(session: DocumentSession, retryLive: () => void): Docu
     const { hold } = await session.until(isDecided);
     return hold.kind === 'held';
   }
+
+  const shown = () => session.getState().draft?.id ?? '';
 
   return {
     acquireLock: () => obtain({ kind: 'edit-asked', how: 'acquire' }),
@@ -24,16 +26,20 @@ export function actionsOf(session: DocumentSession, retryLive: () => void): Docu
     },
     async save() {
       session.take({ kind: 'save-asked' });
-      return !isDirty(await session.until(isSaveOver));
+      const { revision } = session.current.text;
+      const { text } = await session.until(isSaveOver);
+      // Not whether anything is unsaved: a text that was refused is not either, since it was put aside.
+      return text.acknowledged >= revision;
     },
     noteActivity: () => session.take({ kind: 'touched' }),
     noteChange: (content) => session.take({ kind: 'typed', content }),
-    async restoreDraft() {
-      session.take({ kind: 'draft-wanted' });
-      const { hold } = await session.until(({ restoring }) => restoring === null);
-      return hold.kind === 'held';
+    async restoreDraft(id) {
+      const wanted = id ?? shown();
+      session.take({ kind: 'draft-wanted', id: wanted });
+      const { restored } = await session.until(({ restoring }) => restoring?.id !== wanted);
+      return restored.includes(wanted);
     },
-    discardDraft: () => session.take({ kind: 'draft-discarded' }),
+    discardDraft: (id) => session.take({ kind: 'draft-discarded', id: id ?? shown() }),
     dismissNotice: () => session.take({ kind: 'notice-dismissed' }),
     retry() {
       session.take({ kind: 'retry-asked' });

@@ -1,7 +1,7 @@
 import type { Lock, Person } from '../protocol/messages.generated';
 import { compareFences, isNewer } from '../protocol/versions';
 import { end, hurry, type Loss, lose } from './holding';
-import type { Session } from './session';
+import { isReleasing, type Session } from './session';
 
 export interface Telling {
   /** To be believed whatever was known before: the snapshot after a join. */
@@ -62,10 +62,6 @@ function yieldIfAsked(session: Session, lock: Lock): Session {
     return { ...session, hold: isWanted ? { ...hold, taker: null } : { kind: 'held', fence: hold.fence } };
   }
   return session;
-}
-
-function isReleasing({ saving, calls }: Session): boolean {
-  return calls.release !== null || saving?.release != null;
 }
 
 function lossOf(lock: Lock, { isForceTaken = false, by = null }: Telling): Loss {

@@ -3,7 +3,7 @@ import { adopt } from './adopting';
 import { ended, type Loss, lose } from './holding';
 import { reached, settle, unreached } from './reaching';
 import type { BeatAnswer, LoadAnswer, LookAnswer, Refused } from './service';
-import type { Hold, Session } from './session';
+import { type Hold, isReleasing, type Session } from './session';
 import { loaded } from './texting';
 
 /** The answer to a heartbeat. */
@@ -15,6 +15,8 @@ export function beaten(before: Session, serial: number, answer: BeatAnswer): Ses
     case 'extended':
       return adopt({ ...reached(session), isUnsure: false }, answer.lock);
     case 'lost':
+      // It was overtaken by our own release, whose answer says more: what became of the text.
+      if (session.hold.kind === 'ending' && isReleasing(session)) return reached(session);
       return lose({ ...reached(session), lookAt: session.now }, lossOf(answer, session.hold));
     case 'refused':
       return lose(reached(session), { kind: 'lost', why: 'not-allowed' });

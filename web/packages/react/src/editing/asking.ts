@@ -27,7 +27,7 @@ export function asked(before: Session, serial: number, answer: AcquireAnswer): S
       return busy(reached(session), answer, hold.how);
     case 'refused': {
       const { code, message } = answer;
-      const refused = { ...reached(session), hold: { kind: 'none' }, restoring: null } as const;
+      const refused = { ...reached(session), hold: { kind: 'none' } } as const;
       return putAside({ ...refused, notice: { kind: 'refused', code, message } }, null);
     }
   }
@@ -72,7 +72,6 @@ function busy(session: Session, { holder }: Busy, how: string): Session {
   const none: Session = {
     ...session,
     hold: { kind: 'none' },
-    restoring: null,
     lookAt: now,
     // The answer has no version, and may be older than what is known: the look that follows goes before it.
     ...(lock &&

@@ -5,6 +5,8 @@ export type Content = string | { readonly [member: string]: unknown };
 export interface LoadedDocument {
   readonly version: number;
   readonly content: Content;
+  /** What the service has at that version, if `content` is a draft in its place: an edit, which may be undone. */
+  readonly replaced?: Content;
 }
 
 /** Whether two contents are the same, whatever the order of their members. */

@@ -49,6 +49,8 @@ export interface DocumentLockState {
   readonly notice: Notice | null;
   /** Text that this browser has kept and the service has not got, offered back; not while another own tab edits. */
   readonly draft: Draft | null;
+  /** Whether this browser keeps what is unsaved. If not, it lives as long as the page. */
+  readonly keepsDrafts: boolean;
 }
 
 export interface DocumentLockActions {
@@ -60,15 +62,19 @@ export interface DocumentLockActions {
   forceTakeLock(): Promise<boolean>;
   /** Moves one's own lock from another tab to this one, which waits some seconds at most until that tab has saved. */
   continueHere(): Promise<boolean>;
-  /** Saves now. False if there is text that the service has not acknowledged afterwards. */
+  /** Saves now. True only if the service has said that it has the text as it was at this call. */
   save(): Promise<boolean>;
   /** Something was touched in the editor's area: not idle. */
   noteActivity(): void;
   /** The text is now this. In a free document it asks for the lock. */
   noteChange(content: Content): void;
-  /** Takes the lock and puts the draft into the editor (as `loaded`); the draft is kept until it is saved. */
-  restoreDraft(): Promise<boolean>;
-  discardDraft(): void;
+  /**
+   * Takes the lock and puts the draft of that id, or the one that is shown, into the editor (as `loaded`); it is kept until
+   * it is saved. What was typed and is not saved becomes a draft itself. False if it did not come to that.
+   */
+  restoreDraft(id?: string): Promise<boolean>;
+  /** Forgets the draft of that id, or the one that is shown. */
+  discardDraft(id?: string): void;
   dismissNotice(): void;
   /** Tries at once what is waiting for the service. */
   retry(): void;

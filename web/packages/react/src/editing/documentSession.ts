@@ -2,11 +2,13 @@ import type { DraftStore } from '../drafts/draft';
 import { DraftKeeper } from '../drafts/draftKeeper';
 import type { TabLine, TabMessage } from '../tabs/tabs';
 import { Alarm } from '../ticking/alarm';
+import { steadyClock } from '../ticking/steadyClock';
 import type { Ticker } from '../ticking/ticker';
 import type { Content } from './content';
 import type { DocumentLockState, Role } from './documentLock';
 import type { Input } from './inputs';
 import { isSettled } from './leaving';
+import { keyOf, type Lingering, linger, pageLingering } from './lingering';
 import { next } from './next';
 import { watchPage } from './page';
 import { type Ports, perform } from './performing';
@@ -21,6 +23,8 @@ export interface SessionOptions extends Omit<Beginning, 'now'> {
   readonly drafts: DraftStore | null;
   readonly ticker: Ticker;
   readonly now?: () => number;
+  /** Sessions of the same page that were left before. */
+  readonly lingering?: Lingering;
 }
 
 /**
@@ -42,17 +46,23 @@ export class DocumentSession {
   #attached = 0;
   #leftAt = 0;
   #stop: (() => void) | null = null;
+  /** Tells whoever waits for this one that it has settled. */
+  #settle: (() => void) | null = null;
   #line: TabLine | null = null;
 
   constructor(options: SessionOptions) {
     this.#options = options;
-    this.#now = options.now ?? Date.now;
-    this.#keeper = new DraftKeeper(options.drafts);
-    this.#session = beginSession({ ...options, now: this.#now() });
+    this.#now = options.now ?? steadyClock();
+    this.#keeper = new DraftKeeper(options.drafts, (areKept) => this.#tell({ kind: 'drafts-kept', areKept }));
+    this.#session = beginSession({ ...options, now: this.#now(), keepsDrafts: options.drafts !== null });
     this.#view = view(this.#session);
   }
 
   readonly getState = (): DocumentLockState => this.#view;
+
+  get current(): Session {
+    return this.#session;
+  }
 
   readonly subscribe = (changed: () => void): (() => void) => {
     this.#listeners.add(changed);
@@ -61,6 +71,7 @@ export class DocumentSession {
 
   attach(): () => void {
     this.#attached += 1;
+    this.#settle?.();
     if (this.#stop) this.take({ kind: 'reopened' });
     else this.#start();
     let isAttached = true;
@@ -68,12 +79,22 @@ export class DocumentSession {
       if (!isAttached) return;
       isAttached = false;
       this.#attached -= 1;
+      // At once: another session of this document may be attached before the microtask.
+      if (this.#attached === 0) this.#settle = linger(this.#lingering, this.#key);
       queueMicrotask(() => {
         if (this.#attached > 0) return;
         this.#leftAt = this.#now();
         this.take({ kind: 'closed' });
       });
     };
+  }
+
+  get #lingering(): Lingering {
+    return this.#options.lingering ?? pageLingering;
+  }
+
+  get #key(): string {
+    return keyOf(this.#options.userId, this.#options.documentId);
   }
 
   setRole(role: Role): void {
@@ -91,6 +112,11 @@ export class DocumentSession {
       this.#isTaking = false;
     }
     this.#publish();
+  }
+
+  /** Something that does not matter any more once the session has ended. */
+  #tell(input: Input): void {
+    if (this.#stop) this.take(input);
   }
 
   /** Resolves once that is so. */
@@ -148,12 +174,22 @@ export class DocumentSession {
     this.#stop = () => {
       for (const end of ends) end();
     };
+    this.#waitForEarlier();
     if (this.#session.leaving) this.take({ kind: 'reopened' });
     this.take({ kind: 'tick' });
     if (ports.live) ends.push(ports.live.watch(documentId, (event) => this.take({ kind: 'live', event })));
   }
 
+  /** The save of an earlier session gives the lock back. For the service both are the same tab: it would be this one's lock. */
+  #waitForEarlier(): void {
+    const settled = this.#lingering.get(this.#key);
+    if (!settled) return;
+    this.take({ kind: 'held-up' });
+    void settled.then(() => this.#tell({ kind: 'let-go' }));
+  }
+
   #end(): void {
+    this.#settle?.();
     this.#stop?.();
     this.#stop = null;
     this.#line?.hangUp();

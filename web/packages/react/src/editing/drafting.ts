@@ -32,13 +32,26 @@ function isOwn({ draftPrefix }: Session, { id }: Draft): boolean {
   return id.startsWith(draftPrefix);
 }
 
-/** The newest draft is wanted in the editor: for that the lock is needed. */
-export function wantDraft(session: Session): Session {
-  const [draft] = session.drafts;
+/** A draft is wanted in the editor: for that the lock is needed. */
+export function wantDraft(session: Session, id: string): Session {
+  const draft = find(session, id);
   return draft ? ask({ ...session, restoring: draft }, 'acquire') : session;
 }
 
-export function discardDraft(session: Session): Session {
-  const [draft, ...drafts] = session.drafts;
-  return draft ? emit({ ...session, drafts }, { kind: 'drop-draft', id: draft.id }) : session;
+export function discardDraft(session: Session, id: string): Session {
+  const draft = find(session, id);
+  if (!draft) return session;
+  const { drafts, restoring } = session;
+  return emit(
+    {
+      ...session,
+      drafts: drafts.filter((other) => other !== draft),
+      restoring: restoring?.id === draft.id ? null : restoring,
+    },
+    { kind: 'drop-draft', id: draft.id },
+  );
+}
+
+function find({ drafts }: Session, id: string): Draft | undefined {
+  return drafts.find((draft) => draft.id === id);
 }

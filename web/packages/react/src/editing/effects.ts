@@ -22,8 +22,8 @@ export type Effect =
     }
   /** Answer the service's request for a heartbeat over the socket. */
   | { readonly kind: 'answer-beat'; readonly idleFor: number }
-  /** Let the host do what it does before a release; answered by `prepared`. */
-  | { readonly kind: 'prepare' }
+  /** Let the host do what it does before a release; answered by `prepared`, perhaps long after. */
+  | { readonly kind: 'prepare'; readonly serial: number }
   | { readonly kind: 'tell-tabs'; readonly message: TabMessage }
   /** Answered by `rang`, and by nothing if it is set again before. */
   | { readonly kind: 'set-alarm'; readonly until: number; readonly afterMs: number }

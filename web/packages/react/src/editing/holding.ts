@@ -11,11 +11,22 @@ const PREPARE_MS = 10_000;
 
 /** Give the lock back: the host first, then a save and the release in one. */
 export function end(session: Session, reason: Ending['reason'], taker: Person | null = null): Session {
-  const { hold, now } = session;
+  const { hold, now, text, times } = session;
   if (hold.kind !== 'held') return session;
-  const hurryAt = now + (taker ? HURRY_MS : PREPARE_MS);
-  const ending: Ending = { kind: 'ending', fence: hold.fence, reason, taker, isPrepared: false, hurryAt };
-  return emit({ ...session, hold: ending, isUnsure: false }, { kind: 'prepare' });
+  const serial = session.serial + 1;
+  const ending: Ending = {
+    kind: 'ending',
+    fence: hold.fence,
+    reason,
+    taker,
+    preparing: { serial, revision: text.revision },
+    isPrepared: false,
+    hurryAt: now + (taker ? HURRY_MS : PREPARE_MS),
+  };
+  // A heartbeat that arrives after the release would be told that the lock is lost. It is kept alive only if the release
+  // takes long; a hold outlasts two heartbeats.
+  const beatAt = Math.max(session.beatAt, now + 1000 * times.heartbeat);
+  return emit({ ...session, serial, hold: ending, isUnsure: false, beatAt }, { kind: 'prepare', serial });
 }
 
 /** Somebody wants to stop editing. */
@@ -26,13 +37,13 @@ export function stop(session: Session): Session {
   return end(session, 'released');
 }
 
-/** The host is ready, perhaps with a newer text. */
-export function prepared(session: Session, content: Content | undefined): Session {
+/** The host is ready, perhaps with a newer text. What was typed since it was asked is newer still. */
+export function prepared(session: Session, serial: number, content: Content | undefined): Session {
   const { hold, text, managesText } = session;
-  if (hold.kind !== 'ending' || hold.isPrepared) return session;
+  if (hold.kind !== 'ending' || hold.isPrepared || hold.preparing.serial !== serial) return session;
   const ready = { ...session, hold: { ...hold, isPrepared: true } };
-  const isNews = managesText && content !== undefined && !isSameContent(content, text.current);
-  return isNews ? change(ready, content) : ready;
+  if (!managesText || content === undefined || text.revision > hold.preparing.revision) return ready;
+  return isSameContent(content, text.current) ? ready : change(ready, content);
 }
 
 /** Somebody wants the lock that is being given back anyway: `taker`, or the same person at another tab. */

@@ -23,10 +23,15 @@ export type Input =
   | { readonly kind: 'role-changed'; readonly role: Role }
   | { readonly kind: 'notice-dismissed' }
   | { readonly kind: 'drafts-found'; readonly drafts: readonly Draft[] }
-  | { readonly kind: 'draft-wanted' }
-  | { readonly kind: 'draft-discarded' }
+  | { readonly kind: 'draft-wanted'; readonly id: string }
+  | { readonly kind: 'draft-discarded'; readonly id: string }
+  /** Whether this browser keeps what it is given. */
+  | { readonly kind: 'drafts-kept'; readonly areKept: boolean }
   /** The host is ready for the release; `content` is what it wants saved with it. */
-  | { readonly kind: 'prepared'; readonly content: Content | undefined }
+  | { readonly kind: 'prepared'; readonly serial: number; readonly content: Content | undefined }
+  /** An earlier session of this page still saves the same document; or does so no more. */
+  | { readonly kind: 'held-up' }
+  | { readonly kind: 'let-go' }
   /** The page can be seen again, or has come back from where browsers keep pages. */
   | { readonly kind: 'shown' }
   /** The page goes away: there is time for one request. */

@@ -22,12 +22,14 @@ export function hidePage(session: Session, content: Content | undefined): Sessio
         fence: hold.fence,
         reason,
         taker,
+        preparing: { serial: told.serial, revision: told.text.revision },
         isPrepared: true,
         hurryAt: told.now,
       } as const;
       // A release is on its way already: twice would be once too often.
       if (hold.kind === 'ending' && (told.calls.release !== null || told.saving?.release)) return leaving;
-      const given = { ...leaving, hold: ending };
+      // There is no time to ask first whether the lock is still there: the fence decides.
+      const given = { ...leaving, hold: ending, isUnsure: false };
       // What is above the limit is in this browser, and is offered on return.
       return isDirty(given) && isSmall(given)
         ? startSaving(given, hold.fence, reason, true)
@@ -36,6 +38,8 @@ export function hidePage(session: Session, content: Content | undefined): Sessio
     case 'calling':
       return { ...leaving, hold: { kind: 'none' } };
     case 'asking':
+      // Nothing was sent yet, and the session that is waited for gives back what is held.
+      if (told.now < told.waitsUntil) return { ...leaving, hold: { kind: 'none' } };
       // It may have been granted, and nobody will hear of it.
       return releaseNow({ ...leaving, hold: { ...hold, isUnwanted: true } }, 'released');
     default:

@@ -12,6 +12,9 @@ import { isDirty, type Session } from './session';
 import { typed } from './texting';
 import { show, wake } from './waking';
 
+/** How long a session waits for an earlier one of the same page: longer than one request may take. */
+const WAIT_MS = 15_000;
+
 /** What follows from `input` at the time `now`: the session, with what has to be done in its `effects`. */
 export function next(before: Session, input: Input, now: number): Session {
   return plan(take(wake({ ...before, effects: [] }, now), input));
@@ -48,11 +51,17 @@ function take(session: Session, input: Input): Session {
     case 'drafts-found':
       return found(session, input.drafts);
     case 'draft-wanted':
-      return wantDraft(session);
+      return wantDraft(session, input.id);
     case 'draft-discarded':
-      return discardDraft(session);
+      return discardDraft(session, input.id);
+    case 'drafts-kept':
+      return { ...session, keepsDrafts: input.areKept };
     case 'prepared':
-      return prepared(session, input.content);
+      return prepared(session, input.serial, input.content);
+    case 'held-up':
+      return { ...session, waitsUntil: session.now + WAIT_MS };
+    case 'let-go':
+      return { ...session, waitsUntil: session.now };
     case 'shown':
       return show(session);
     case 'page-hiding':

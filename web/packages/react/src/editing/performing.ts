@@ -34,7 +34,7 @@ export function perform(effect: Effect, ports: Ports, inside: Inside): void {
       ports.live?.heartbeat(documentId, effect.idleFor);
       break;
     case 'prepare':
-      void prepare(ports.beforeRelease, take);
+      void prepare(effect.serial, ports.beforeRelease, take);
       break;
     case 'tell-tabs':
       tell(effect.message, inside);
@@ -62,7 +62,11 @@ function tell(message: TabMessage, { line, take }: Inside): void {
   else if (message.kind === 'wanted') take({ kind: 'tab-said', message: { ...message, kind: 'done' } });
 }
 
-async function prepare(beforeRelease: Ports['beforeRelease'], take: (input: Input) => void): Promise<void> {
+async function prepare(
+  serial: number,
+  beforeRelease: Ports['beforeRelease'],
+  take: (input: Input) => void,
+): Promise<void> {
   let content: Content | undefined;
   try {
     const given = beforeRelease();
@@ -70,5 +74,5 @@ async function prepare(beforeRelease: Ports['beforeRelease'], take: (input: Inpu
   } catch {
     // A host that fails must not keep the lock from others.
   }
-  take({ kind: 'prepared', content });
+  take({ kind: 'prepared', serial, content });
 }

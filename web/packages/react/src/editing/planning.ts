@@ -4,7 +4,7 @@ import type { Effect } from './effects';
 import { end } from './holding';
 import { saveAgain, startSaving } from './saving';
 import { type Call, emit, isDirty, isOthers, isYielding, type Session } from './session';
-import { putAside, restore } from './texting';
+import { dropWish, putAside, restore } from './texting';
 import { answerCallers } from './yielding';
 
 /**
@@ -14,7 +14,8 @@ import { answerCallers } from './yielding';
 export function plan(session: Session): Session {
   // Its one request has been sent. If the page comes back, what is still due is done then.
   if (session.leaving === 'page') return session;
-  const settled = listDrafts(answerCallers(restore(want(runOut(session)))));
+  if (session.now < session.waitsUntil) return session;
+  const settled = listDrafts(answerCallers(restore(want(runOut(dropWish(session))))));
   const isPausing = settled.failures > 0 && settled.now < settled.retryAt;
   if (isPausing) return settled;
   return [idle, acquire, beat, load, save, release, look].reduce((planned, step) => step(planned), settled);

@@ -2,7 +2,7 @@ import type { Effect } from './effects';
 import type { Input } from './inputs';
 import type { DocumentService, Unanswered } from './service';
 
-export type Request = Extract<Effect, { serial: number }>;
+export type Request = Exclude<Extract<Effect, { serial: number }>, { kind: 'prepare' }>;
 
 /** Asks the service; the answer as an input. Never rejects. */
 export async function request(effect: Request, documentId: string, service: DocumentService): Promise<Input> {

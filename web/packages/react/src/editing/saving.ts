@@ -66,6 +66,7 @@ function kept(session: Session, saving: Saving, version: number, lockLost: boole
       ...text,
       base: version,
       saved: Math.max(text.saved, saving.revision),
+      acknowledged: Math.max(text.acknowledged, saving.revision),
       unsavedSince: text.changedAt,
     },
     lastSaved: { version, at: now },
@@ -83,7 +84,12 @@ function rescued(
   const { text } = session;
   const known = acknowledge({
     ...session,
-    text: { ...text, saved: Math.max(text.saved, saving.revision), isStale: session.managesText },
+    text: {
+      ...text,
+      saved: Math.max(text.saved, saving.revision),
+      acknowledged: Math.max(text.acknowledged, saving.revision),
+      isStale: session.managesText,
+    },
   });
   return afterSave(known, saving, { kind: 'rescued', draftId, version }, EXPIRED);
 }

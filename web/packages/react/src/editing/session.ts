@@ -34,6 +34,8 @@ export interface Ending {
   readonly reason: 'released' | 'idle';
   /** Who takes over, and is waiting for it. */
   readonly taker: Person | null;
+  /** What the host was asked with, and how far the text was then. */
+  readonly preparing: { readonly serial: number; readonly revision: number };
   readonly isPrepared: boolean;
   /** From then on nothing is waited for: neither the host nor an autosave that is under way. */
   readonly hurryAt: number;
@@ -44,9 +46,11 @@ export interface Text {
   readonly base: number | null;
   /** As the editor has it. */
   readonly current: Content;
-  /** Counts the changes; `saved` is the one that the service has. */
+  /** Counts the changes; up to `saved` there is nothing to be sent: the service has it, or it was put aside. */
   readonly revision: number;
   readonly saved: number;
+  /** The newest that the service has said it has, or has sent itself. */
+  readonly acknowledged: number;
   readonly changedAt: number;
   /** When the oldest change that is not saved was made. */
   readonly unsavedSince: number;
@@ -106,6 +110,8 @@ export interface Session {
   /** The page was asleep: nothing is saved before the service has said whether the lock is still there. */
   readonly isUnsure: boolean;
   readonly activityAt: number;
+  /** Until then nothing is asked for: an earlier session of this page still saves the same document. */
+  readonly waitsUntil: number;
   /** The page is going away, perhaps to come back; or the component has gone, and the page goes on. */
   readonly leaving: 'page' | 'component' | null;
   readonly notice: Notice | null;
@@ -113,10 +119,12 @@ export interface Session {
   readonly drafts: readonly Draft[];
   /** This browser has to be asked for drafts. */
   readonly areDraftsDue: boolean;
+  /** Whether this browser has kept what it was last given. */
+  readonly keepsDrafts: boolean;
   /** Names this page's drafts: `draftPrefix` and a number that grows when one is put aside. */
   readonly draftPrefix: string;
   readonly draftNumber: number;
-  /** Wanted in the editor as soon as the lock is here. */
+  /** Wanted in the editor as soon as the lock is here; only as long as the lock is asked for, or held. */
   readonly restoring: Draft | null;
   /** Drafts that are in the editor now: dropped when it is saved. */
   readonly restored: readonly string[];
@@ -132,10 +140,12 @@ export interface Beginning {
   readonly times?: Partial<Times>;
   readonly managesText?: boolean;
   readonly draftPrefix: string;
+  readonly keepsDrafts?: boolean;
 }
 
 export function beginSession(beginning: Beginning): Session {
   const { documentId, userId, role, now, times = {}, managesText = true, draftPrefix } = beginning;
+  const { keepsDrafts = true } = beginning;
   return {
     now,
     times: { ...defaultTimes, ...times },
@@ -153,6 +163,7 @@ export function beginSession(beginning: Beginning): Session {
       current: '',
       revision: 0,
       saved: 0,
+      acknowledged: 0,
       changedAt: now,
       unsavedSince: now,
       isStale: managesText,
@@ -171,10 +182,12 @@ export function beginSession(beginning: Beginning): Session {
     hasSocket: false,
     isUnsure: false,
     activityAt: now,
+    waitsUntil: now,
     leaving: null,
     notice: null,
     drafts: [],
     areDraftsDue: true,
+    keepsDrafts,
     draftPrefix,
     draftNumber: 0,
     restoring: null,
@@ -201,6 +214,11 @@ export function isOwnElsewhere(session: Session): boolean {
 /** Somebody is waiting for the lock that is being given back: nothing more may be typed, and nothing takes long. */
 export function isYielding({ hold, callers }: Session): boolean {
   return hold.kind === 'ending' && (hold.taker !== null || callers.length > 0);
+}
+
+/** A release is on its way, alone or with a save. */
+export function isReleasing({ saving, calls }: Session): boolean {
+  return calls.release !== null || saving?.release != null;
 }
 
 export function emit(session: Session, ...effects: readonly Effect[]): Session {

@@ -58,6 +58,7 @@ export function putAside(session: Session, notice: Notice | null): Session {
       drafts: [draft, ...session.drafts],
       draftNumber: session.draftNumber + 1,
       restored: [],
+      isSaveAsked: false,
       text: { ...text, saved: text.revision, isStale: true },
     },
     { kind: 'keep-draft', draft },
@@ -90,6 +91,7 @@ export function loaded(session: Session, document: LoadedDocument): Session {
       ...text,
       base: document.version,
       current: document.content,
+      acknowledged: text.revision,
       isStale: false,
       loaded: isShown ? text.loaded : document,
     },
@@ -108,10 +110,22 @@ export function forgetSame(session: Session): Session {
   );
 }
 
-/** Puts the wanted draft into the editor, once the lock and the newest text are here. */
+/** A draft is wanted as long as the lock is asked for or held. Later it would strike a text that nobody meant. */
+export function dropWish(session: Session): Session {
+  const { restoring, hold } = session;
+  const isOpen = hold.kind === 'held' || (hold.kind === 'asking' && !hold.isUnwanted);
+  return restoring && !isOpen ? { ...session, restoring: null } : session;
+}
+
+/**
+ * Puts the wanted draft into the editor, once the lock and the newest text are here.
+ *
+ * What was typed and is not saved makes room as a draft of its own; the service's text comes next, and then this again.
+ */
 export function restore(session: Session): Session {
   const { restoring, hold, text } = session;
   if (!restoring || hold.kind !== 'held' || text.isStale || text.base === null) return session;
+  if (isDirty(session)) return putAside(session, null);
   const put = change(
     { ...session, restoring: null, restored: [...session.restored, restoring.id] },
     restoring.content,
@@ -119,7 +133,10 @@ export function restore(session: Session): Session {
   return {
     ...put,
     drafts: put.drafts.filter(({ id }) => id !== restoring.id),
-    text: { ...put.text, loaded: { version: text.base, content: restoring.content } },
+    text: {
+      ...put.text,
+      loaded: { version: text.base, content: restoring.content, replaced: text.current },
+    },
   };
 }
 

@@ -31,6 +31,7 @@ export function view(session: Session): DocumentLockState {
     idleIn: idleIn(session),
     notice: session.notice,
     draft: session.drafts[0] ?? null,
+    keepsDrafts: session.keepsDrafts,
   };
 }
 

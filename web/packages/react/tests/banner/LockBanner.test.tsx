@@ -21,6 +21,7 @@ function lock(more: Partial<DocumentLock> = {}): DocumentLock {
     idleIn: null,
     notice: null,
     draft: null,
+    keepsDrafts: true,
     acquireLock: vi.fn(async () => true),
     releaseLock: vi.fn(async () => undefined),
     forceTakeLock: vi.fn(async () => true),
@@ -203,12 +204,30 @@ test('text that this browser has kept is offered back', () => {
   press('Put it into the editor');
   press('Discard');
   expect(onCompare).toHaveBeenCalledWith({ kind: 'local', draft });
-  expect(shown.restoreDraft).toHaveBeenCalledOnce();
-  expect(shown.discardDraft).toHaveBeenCalledOnce();
+  expect(shown.restoreDraft).toHaveBeenCalledExactlyOnceWith('x');
+  expect(shown.discardDraft).toHaveBeenCalledExactlyOnceWith('x');
   rerender(<LockBanner lock={lock({ draft, isEditable: false })} />);
   expect(screen.queryByRole('button', { name: 'Put it into the editor' })).toBeNull();
   rerender(<LockBanner lock={lock({ draft })} showsDraft={false} />);
   expect(screen.queryByRole('button', { name: 'Discard' })).toBeNull();
+});
+
+test('nothing is said to be kept by a browser that keeps nothing', () => {
+  const draft = { id: 'x', userId: 'ana', documentId: 'd', content: 'kept', baseVersion: 1, changedAt: 1 };
+  const states: Partial<DocumentLock>[] = [
+    { status: 'offline', isLockedByMe: true },
+    { status: 'lost', notice: { kind: 'lost', why: 'expired', outcome: { kind: 'kept-locally' } } },
+    { ...bobs, notice: { kind: 'typed-kept', by: null } },
+    { notice: { kind: 'outdated' } },
+    { draft },
+  ];
+  for (const state of states) {
+    const { container, rerender } = render(<LockBanner lock={lock(state)} />);
+    expect(container.textContent).toContain('is kept');
+    rerender(<LockBanner lock={lock({ ...state, keepsDrafts: false })} />);
+    expect(container.textContent).not.toContain('is kept');
+    expect(container.textContent).toMatch(/before you leave|leave the page open/);
+  }
 });
 
 test('another language says everything in that language', () => {

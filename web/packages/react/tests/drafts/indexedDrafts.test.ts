@@ -36,11 +36,49 @@ test('a browser that keeps nothing stops nobody, and may keep something later', 
   const open = vi.spyOn(indexedDB, 'open').mockImplementation(() => {
     throw new DOMException('denied', 'SecurityError');
   });
-  await drafts.put(draft('lost', { documentId: 'd4' }));
+  expect(await drafts.put(draft('lost', { documentId: 'd4' }))).toBe(false);
   expect(await drafts.list('ana', 'd4')).toEqual([]);
   open.mockRestore();
-  await drafts.put(draft('kept', { documentId: 'd4' }));
+  expect(await drafts.put(draft('kept', { documentId: 'd4' }))).toBe(true);
   expect(await drafts.list('ana', 'd4')).toHaveLength(1);
+});
+
+/** The connections that are opened from now on. */
+function watchConnections(): IDBDatabase[] {
+  const opened: IDBDatabase[] = [];
+  const open = indexedDB.open.bind(indexedDB);
+  vi.spyOn(indexedDB, 'open').mockImplementation((...call) => {
+    const request = open(...call);
+    request.addEventListener('success', () => opened.push(request.result));
+    return request;
+  });
+  return opened;
+}
+
+test('drafts are kept after the browser has closed the connection, whether it says so or not', async () => {
+  const opened = watchConnections();
+  const drafts = indexedDrafts();
+  await drafts.put(draft('one', { documentId: 'd5' }));
+  opened[0]?.close();
+  expect(await drafts.put(draft('two', { documentId: 'd5' }))).toBe(true);
+  const second = opened[1] as IDBDatabase;
+  second.close();
+  second.onclose?.(new Event('close'));
+  expect(await drafts.put(draft('three', { documentId: 'd5' }))).toBe(true);
+  expect(await drafts.list('ana', 'd5')).toHaveLength(3);
+  expect(opened).toHaveLength(3);
+});
+
+test('whoever deletes or renews the database does not have to wait for this page, which goes on', async () => {
+  const drafts = indexedDrafts();
+  await drafts.put(draft('one', { documentId: 'd6' }));
+  await new Promise((resolve, reject) => {
+    const deleting = indexedDB.deleteDatabase('leasehold-drafts');
+    deleting.onsuccess = resolve;
+    deleting.onblocked = reject;
+  });
+  expect(await drafts.put(draft('two', { documentId: 'd6' }))).toBe(true);
+  expect((await drafts.list('ana', 'd6')).map(({ id }) => id)).toEqual(['two']);
 });
 
 test('only the newest of many changes is written, and a dropped draft is not written afterwards', () => {
@@ -58,4 +96,19 @@ test('only the newest of many changes is written, and a dropped draft is not wri
   } finally {
     vi.useRealTimers();
   }
+});
+
+test('whoever keeps drafts is told whether they were kept', async () => {
+  const store = new MemoryDrafts();
+  const told: boolean[] = [];
+  const keeper = new DraftKeeper(store, (areKept) => told.push(areKept));
+  const put = vi.spyOn(store, 'put').mockResolvedValueOnce(false);
+  keeper.keep(draft('a'));
+  keeper.flush();
+  await vi.waitFor(() => expect(told).toEqual([false]));
+  keeper.keep(draft('a'));
+  keeper.flush();
+  await vi.waitFor(() => expect(told).toEqual([false, true]));
+  keeper.flush();
+  expect(put).toHaveBeenCalledTimes(2);
 });

@@ -181,3 +181,24 @@ test('a heartbeat that finds the lock gone before the event does still says who 
   await act(async () => server.grant(olga, 'document_force_taken'));
   expect(page.lock.notice).toMatchObject({ kind: 'taken', by: { user_name: 'Olga' } });
 });
+
+test('a clock on the wall that is set back stops neither heartbeats nor saving nor idleness', async () => {
+  const page = await visit(server, ana, { isWithoutSocket: true });
+  await page.type('hello');
+  await pass(2);
+  vi.setSystemTime(Date.now() - 3600_000);
+  await pass(12);
+  expect(server.asked('POST', '/lock/heartbeat').length).toBeGreaterThan(0);
+  expect(server.content).toBe('hello');
+  await pass(30);
+  expect(page.lock.notice).toEqual({ kind: 'idle' });
+});
+
+test('nor does one that is set back after a sleep', async () => {
+  const page = await visit(server, ana, { isWithoutSocket: true });
+  await sleep(3600);
+  vi.setSystemTime(Date.now() - 3600_000);
+  await page.type('hello');
+  await pass(12);
+  expect(server.content).toBe('hello');
+});

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { MemoryDrafts } from '../support/memoryDrafts';
 import { ModelServer } from '../support/modelServer';
 import { ModelTabs } from '../support/modelTabs';
-import { ana, bob, moment, pass, useFakeTime, visit } from '../support/visiting';
+import { ana, bob, moment, pass, useFakeTime, vera, visit } from '../support/visiting';
 
 let server: ModelServer;
 let drafts: MemoryDrafts;
@@ -146,7 +146,7 @@ test('what a tab that is gone had typed is offered to whoever goes on here', asy
   server.sockets.clear();
   const other = await visit(server, { ...ana, tab: 'ana-2' }, { drafts, tabs: new ModelTabs() });
   await act(async () => void other.lock.continueHere());
-  await pass(1);
+  await pass(2);
   expect(other.lock).toMatchObject({ status: 'mine', draft: { content: 'never saved' } });
 });
 
@@ -158,4 +158,125 @@ test('a draft is not offered before it is known who edits', async () => {
   server.comeUp();
   await pass(5);
   expect(page.lock.draft?.content).toBe('from yesterday');
+});
+
+/** Everything that is anywhere. */
+function kept(): unknown[] {
+  return [...server.saved, ...server.drafts.map(({ content }) => content), ...drafts.texts];
+}
+
+test('a draft that is put into the editor over unsaved text keeps that text as a draft of its own', async () => {
+  leave('from yesterday');
+  const page = await visit(server, ana, { drafts });
+  await page.type('an hour of work');
+  await act(async () => expect(await page.lock.restoreDraft()).toBe(true));
+  expect(page.lock).toMatchObject({
+    loaded: { content: 'from yesterday' },
+    draft: { content: 'an hour of work' },
+  });
+  await pass(20);
+  expect(server.content).toBe('from yesterday');
+  expect(drafts.texts).toEqual(['an hour of work']);
+});
+
+test('what is being saved while a draft is put into the editor is a version, and no draft any more', async () => {
+  leave('from yesterday');
+  const page = await visit(server, ana, { drafts });
+  await page.type('an hour of work');
+  const slow = moment();
+  server.fateOf = ({ method }) => (method === 'PUT' ? { after: slow.comes } : {});
+  await pass(11);
+  await act(async () => void page.lock.restoreDraft());
+  server.fateOf = () => ({});
+  await act(async () => slow.come());
+  await pass(20);
+  expect(server.saved).toEqual(['an hour of work', 'from yesterday']);
+  expect(page.lock.draft).toBeNull();
+  expect(drafts.texts).toEqual([]);
+});
+
+test('what is typed between the wish for a draft and the grant is kept', async () => {
+  leave('from yesterday');
+  const page = await visit(server, ana, { drafts });
+  const slow = moment();
+  server.fateOf = ({ method }) => (method === 'POST' ? { after: slow.comes } : {});
+  await act(async () => void page.lock.restoreDraft());
+  await act(async () => page.lock.noteChange('as it was, and a new sentence'));
+  await act(async () => slow.come());
+  await pass(20);
+  expect(kept()).toContain('as it was, and a new sentence');
+  expect(server.content).toBe('from yesterday');
+});
+
+test('a draft that was wanted during a release does not jump into the text of a later hold', async () => {
+  leave('from yesterday');
+  const page = await visit(server, ana, { drafts });
+  await page.type('first');
+  const slow = moment();
+  server.fateOf = ({ method }) => (method === 'PUT' ? { after: slow.comes } : {});
+  await act(async () => void page.lock.releaseLock());
+  await act(async () => expect(await page.lock.restoreDraft()).toBe(false));
+  server.fateOf = () => ({});
+  await act(async () => slow.come());
+  await pass(5);
+  await page.type('first and a new sentence');
+  await pass(15);
+  expect(server.content).toBe('first and a new sentence');
+  expect(page.lock.draft?.content).toBe('from yesterday');
+});
+
+test('whoever stops editing does not want the draft any more that they had asked for', async () => {
+  leave('from yesterday');
+  const page = await visit(server, ana, { drafts });
+  const slow = moment();
+  server.fateOf = ({ method }) => (method === 'POST' ? { after: slow.comes } : {});
+  let isRestored: boolean | null = null;
+  await act(async () => void page.lock.restoreDraft().then((is) => (isRestored = is)));
+  await act(async () => void page.lock.releaseLock());
+  expect(isRestored).toBe(false);
+  await act(async () => slow.come());
+  await pass(5);
+  expect(server.content).toBe('as it was');
+  expect(page.lock.draft?.content).toBe('from yesterday');
+});
+
+test('a viewer is told at once that a draft cannot be put into the editor', async () => {
+  leave('from yesterday', vera);
+  const page = await visit(server, vera, { drafts });
+  expect(page.lock.draft).not.toBeNull();
+  await act(async () => expect(await page.lock.restoreDraft()).toBe(false));
+});
+
+test('a draft is discarded by its id, whichever is shown by then', async () => {
+  leave('one');
+  leave('two');
+  const page = await visit(server, ana, { drafts });
+  const shown = page.lock.draft?.id;
+  await act(async () => page.lock.discardDraft(shown));
+  await act(async () => page.lock.discardDraft(shown));
+  expect(drafts.texts).toHaveLength(1);
+  expect(page.lock.draft).not.toBeNull();
+});
+
+test('what a draft was put in place of is told with it, so that it can be undone', async () => {
+  leave('from yesterday');
+  const page = await visit(server, ana, { drafts });
+  expect(page.lock.loaded).toEqual({ version: 1, content: 'as it was' });
+  await act(async () => expect(await page.lock.restoreDraft()).toBe(true));
+  expect(page.lock.loaded).toEqual({ version: 1, content: 'from yesterday', replaced: 'as it was' });
+});
+
+test('a browser that keeps nothing is known as soon as it does not', async () => {
+  let isWilling = false;
+  const put = drafts.put.bind(drafts);
+  drafts.put = async (draft) => isWilling && put(draft);
+  const page = await visit(server, ana, { drafts });
+  expect(page.lock.keepsDrafts).toBe(true);
+  await page.type('hello');
+  await pass(1);
+  expect(page.lock.keepsDrafts).toBe(false);
+  isWilling = true;
+  await page.type('hello again');
+  await pass(1);
+  expect(page.lock.keepsDrafts).toBe(true);
 });

@@ -1,7 +1,7 @@
 import { act } from '@testing-library/react';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ModelServer } from '../support/modelServer';
-import { ana, bob, pass, useFakeTime, visit } from '../support/visiting';
+import { ana, bob, moment, pass, useFakeTime, visit } from '../support/visiting';
 
 let server: ModelServer;
 
@@ -95,4 +95,45 @@ test('the times that the service tells stand, unless the host has set its own', 
   await stubborn.type('me');
   await pass(50);
   expect(stubborn.lock.status).toBe('mine');
+});
+
+test('a heartbeat that was overtaken by the idle release is not told as a lost connection', async () => {
+  const page = await visit(server, ana);
+  await page.type('hello');
+  await pass(15);
+  const [late, answer] = [moment(), moment()];
+  server.fateOf = ({ method, path }) => {
+    if (path.endsWith('/heartbeat')) return { before: late.comes };
+    return method === 'DELETE' ? { after: answer.comes } : {};
+  };
+  await pass(15);
+  expect(server.hold).toBeNull();
+  await act(async () => late.come());
+  await act(async () => answer.come());
+  await pass(1);
+  expect(page.lock.notice).toEqual({ kind: 'idle' });
+});
+
+test('no heartbeat goes out with the idle release, and a release that takes long is kept alive', async () => {
+  const ready = moment();
+  const page = await visit(server, ana, {
+    isWithoutSocket: true,
+    onBeforeRelease: () => ready.comes,
+    times: { autosave: 60, autosaveAtMost: 60 },
+  });
+  await page.type('hello');
+  await pass(29);
+  const beats = () => server.asked('POST', '/heartbeat').length;
+  const before = beats();
+  await pass(6);
+  expect(beats()).toBe(before);
+  server.fateOf = ({ method }) => (method === 'PUT' ? { isLost: 'request' } : {});
+  await pass(20);
+  expect(beats()).toBeGreaterThan(before);
+  expect(server.hold?.who).toBe(ana);
+  server.fateOf = () => ({});
+  await act(async () => ready.come());
+  await pass(12);
+  expect(server.content).toBe('hello');
+  expect(server.hold).toBeNull();
 });

@@ -4,7 +4,7 @@ import { pageTicker, restService } from '../../src';
 import { DocumentSession } from '../../src/editing/documentSession';
 import { MemoryDrafts } from '../support/memoryDrafts';
 import { ModelServer } from '../support/modelServer';
-import { ana, bob, moment, pass, useFakeTime, visit } from '../support/visiting';
+import { ana, bob, moment, pass, sleep, useFakeTime, visit } from '../support/visiting';
 
 let server: ModelServer;
 
@@ -153,4 +153,63 @@ test('a page that goes away while its component is still waiting for the host se
   await pass(0);
   expect(server.content).toBe('last words');
   expect(server.hold).toBeNull();
+});
+
+test('whoever comes back while the last save is under way waits for it, and keeps the new lock', async () => {
+  const drafts = new MemoryDrafts();
+  const page = await visit(server, ana, { drafts });
+  await page.type('hello');
+  await pass(1);
+  const slow = moment();
+  server.fateOf = ({ method }) => (method === 'PUT' ? { before: slow.comes } : {});
+  await page.leave();
+  const before = server.requests.length;
+  const again = await visit(server, ana, { drafts });
+  await pass(5);
+  expect(server.requests).toHaveLength(before);
+  expect(again.lock).toMatchObject({ isLoading: true, isEditable: false, draft: null });
+  server.fateOf = () => ({});
+  await act(async () => slow.come());
+  await pass(0);
+  expect(again.lock).toMatchObject({ status: 'free', loaded: { content: 'hello' }, draft: null });
+  await again.type('hello and more');
+  await pass(12);
+  expect(again.lock).toMatchObject({ status: 'mine', notice: null });
+  expect(server.content).toBe('hello and more');
+  expect(server.drafts).toEqual([]);
+});
+
+test('that waiting has an end', async () => {
+  const page = await visit(server, ana);
+  await page.type('hello');
+  server.fateOf = ({ method }) => (method === 'PUT' ? { before: new Promise(() => undefined) } : {});
+  await page.leave();
+  const again = await visit(server, ana);
+  await pass(14);
+  expect(again.lock.loaded).toBeNull();
+  await pass(2);
+  expect(again.lock).toMatchObject({ isEditable: true, loaded: { content: 'as it was' } });
+});
+
+test('mounting twice waits for nobody', async () => {
+  const page = await visit(server, ana, { isStrict: true });
+  expect(page.lock).toMatchObject({ status: 'free', isEditable: true });
+  await page.leave();
+  const again = await visit(server, ana, { isStrict: true });
+  expect(again.lock).toMatchObject({ status: 'free', isEditable: true });
+});
+
+test('a page that goes away before it knows whether it slept too long saves when it comes back', async () => {
+  const page = await visit(server, ana, { isWithoutSocket: true });
+  await page.type('last words');
+  server.fateOf = () => ({ isLost: 'request' });
+  await sleep(20);
+  await hidePage();
+  await pass(5);
+  server.fateOf = () => ({});
+  server.hold = null;
+  await act(async () => void window.dispatchEvent(Object.assign(new Event('pageshow'), { persisted: true })));
+  await pass(30);
+  expect(server.content).toBe('last words');
+  expect(page.lock).toMatchObject({ status: 'free', hasUnsavedText: false });
 });

@@ -1,7 +1,8 @@
 import { act } from '@testing-library/react';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { MemoryDrafts } from '../support/memoryDrafts';
 import { ModelServer } from '../support/modelServer';
-import { ana, bob, pass, useFakeTime, visit } from '../support/visiting';
+import { ana, bob, moment, pass, useFakeTime, visit } from '../support/visiting';
 
 let server: ModelServer;
 
@@ -126,6 +127,46 @@ test('a text that the service refuses is kept here, and not sent again and again
     draft: { content: 'x'.repeat(100) },
     hasUnsavedText: false,
   });
+});
+
+test('saving says no if the service has refused the text, and yes once it has one', async () => {
+  server.fateOf = ({ method }) => ({ isRefused: method === 'PUT' });
+  const page = await visit(server, ana);
+  await page.type('too long');
+  await act(async () => expect(await page.lock.save()).toBe(false));
+  await pass(0);
+  server.fateOf = () => ({});
+  await act(async () => expect(await page.lock.save()).toBe(true));
+  await page.type('short');
+  await act(async () => expect(await page.lock.save()).toBe(true));
+  expect(server.content).toBe('short');
+});
+
+test('saving is answered if the text is refused with a save that was under way', async () => {
+  const page = await visit(server, ana);
+  await page.type('too long');
+  const slow = moment();
+  server.fateOf = ({ method }) => (method === 'PUT' ? { isRefused: true, after: slow.comes } : {});
+  await pass(11);
+  let isSaved: boolean | null = null;
+  await act(async () => void page.lock.save().then((is) => (isSaved = is)));
+  await act(async () => slow.come());
+  expect(isSaved).toBe(false);
+});
+
+test('a draft that went into a refused text is not discarded by whoever waits for the save', async () => {
+  const drafts = new MemoryDrafts();
+  const old = { id: 'old', userId: 'ana', documentId: 'd', content: 'from yesterday' };
+  drafts.kept.set('old', { ...old, baseVersion: 1, changedAt: 1 });
+  server.fateOf = ({ method }) => ({ isRefused: method === 'PUT' });
+  const page = await visit(server, ana, { drafts });
+  const { draft } = page.lock;
+  await page.type('today, and from yesterday');
+  await act(async () => {
+    if (await page.lock.save()) page.lock.discardDraft(draft?.id);
+  });
+  await pass(2);
+  expect(drafts.texts.sort()).toEqual(['from yesterday', 'today, and from yesterday']);
 });
 
 test('a service of the host that throws counts as no answer', async () => {

@@ -1,15 +1,26 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { connectLive, pageTicker, restService } from '../../src';
+import {
+  type Content,
+  connectLive,
+  type DocumentLockActions,
+  type Live,
+  pageTicker,
+  restService,
+} from '../../src';
 import { actionsOf } from '../../src/editing/actions';
 import { DocumentSession } from '../../src/editing/documentSession';
+import type { Lingering } from '../../src/editing/lingering';
+import { steadyClock } from '../../src/ticking/steadyClock';
 import { dice } from '../support/dice';
 import { MemoryDrafts } from '../support/memoryDrafts';
 import { ModelServer, type Visitor } from '../support/modelServer';
 import { ModelTabs } from '../support/modelTabs';
 import { ana, bob, olga, useFakeTime } from '../support/visiting';
 
-const SEEDS = 60;
-const STEPS = 60;
+const SEEDS = 150;
+const STEPS = 90;
+/** How long a host takes before a release; null for one that has nothing to say. */
+const PREPARATIONS_MS = [null, 0, 1_000, 5_000, 20_000];
 
 beforeEach(useFakeTime);
 afterEach(() => {
@@ -17,42 +28,97 @@ afterEach(() => {
 });
 
 /** A page that somebody types into, as often as it lets them. */
-function openPage(server: ModelServer, who: Visitor, tabs: ModelTabs, seed: number) {
-  const drafts = new MemoryDrafts();
-  const live = connectLive({
-    url: 'ws://model/ws',
-    credentials: async () => ({ token: who.id }),
-    openSocket: () => server.openSocket(who),
-    random: () => 0.5,
-  });
-  const session = new DocumentSession({
-    documentId: 'd',
-    userId: who.id,
-    role: who.role,
-    draftPrefix: `${who.tab}-${seed}`,
-    drafts,
-    ticker: pageTicker(),
-    ports: { live, tabs, service: restService(server.transport(who)), beforeRelease: () => undefined },
-  });
-  const detach = session.attach();
-  const actions = actionsOf(session, () => live.reconnect());
-  return { who, drafts, session, actions, live, detach, typed: [] as Typed[] };
+class Page {
+  readonly who: Visitor;
+  readonly drafts = new MemoryDrafts();
+  readonly live: Live;
+  typed: Typed[] = [];
+  /** How far its clock is ahead of the others'. */
+  aheadMs = 0;
+  preparesFor: number | null = null;
+  readonly #server: ModelServer;
+  readonly #tabs: ModelTabs;
+  readonly #lingering: Lingering = new Map();
+  #visits = 0;
+  #leave: (() => void) | null = null;
+  session!: DocumentSession;
+  actions!: DocumentLockActions;
+
+  constructor(server: ModelServer, who: Visitor, tabs: ModelTabs) {
+    this.who = who;
+    this.#server = server;
+    this.#tabs = tabs;
+    this.live = connectLive({
+      url: 'ws://model/ws',
+      credentials: async () => ({ token: who.id }),
+      openSocket: () => server.openSocket(who),
+      random: () => 0.5,
+    });
+    this.enter();
+  }
+
+  get isOpen(): boolean {
+    return this.#leave !== null;
+  }
+
+  enter(): void {
+    const { who, live, drafts } = this;
+    this.#visits += 1;
+    const session: DocumentSession = new DocumentSession({
+      documentId: 'd',
+      userId: who.id,
+      role: who.role,
+      draftPrefix: `${who.tab}-${this.#visits}`,
+      drafts,
+      ticker: pageTicker(),
+      now: steadyClock(() => Date.now() + this.aheadMs),
+      lingering: this.#lingering,
+      ports: {
+        live,
+        tabs: this.#tabs,
+        service: restService(this.#server.transport(who)),
+        beforeRelease: () => this.#prepare(session),
+      },
+    });
+    this.session = session;
+    this.#leave = session.attach();
+    this.actions = actionsOf(session, () => live.reconnect());
+  }
+
+  leave(): void {
+    this.#leave?.();
+    this.#leave = null;
+  }
+
+  /** As far as it may be typed into. */
+  type(text: string): void {
+    const { loaded, isEditable } = this.session.getState();
+    if (!this.isOpen || !isEditable) return;
+    const last = this.typed.at(-1);
+    // What was typed before and put back is in what is typed now.
+    if (loaded?.replaced !== undefined)
+      this.typed = this.typed.filter(({ text: old }) => old !== loaded.content);
+    if (last?.into === loaded) last.text = text;
+    else this.typed.push({ into: loaded, text });
+    this.actions.noteChange(text);
+  }
+
+  /** What the editor of that visit shows, as it was when the host was asked. */
+  #prepare(session: DocumentSession): Content | undefined | Promise<Content | undefined> {
+    const { loaded } = session.getState();
+    const shown = this.typed.filter(({ into }) => into === loaded).at(-1)?.text ?? loaded?.content;
+    const { preparesFor } = this;
+    if (preparesFor === null) return undefined;
+    return preparesFor === 0
+      ? shown
+      : new Promise((resolve) => setTimeout(() => resolve(shown), preparesFor));
+  }
 }
 
 /** The newest text that was typed into one and the same content: what was there before is still in it. */
 interface Typed {
   readonly into: unknown;
   text: string;
-}
-
-type Page = ReturnType<typeof openPage>;
-
-function type(page: Page, text: string): void {
-  const { loaded } = page.session.getState();
-  const last = page.typed.at(-1);
-  if (last?.into === loaded) last.text = text;
-  else page.typed.push({ into: loaded, text });
-  page.actions.noteChange(text);
 }
 
 /** One thing that may happen, chosen by chance. */
@@ -63,18 +129,17 @@ function happen(
   step: number,
 ): number {
   const page = chance.oneOf(pages);
-  switch (chance.below(15)) {
+  switch (chance.below(24)) {
     case 0:
     case 1:
     case 2:
-    case 3: {
-      if (!page.session.getState().isEditable) return 0;
-      const text = `${page.who.tab} at ${step}`;
-      type(page, text);
+    case 3:
+      page.type(`${page.who.tab} at ${step}`);
       return chance.below(3);
-    }
     case 4:
       void page.actions.releaseLock();
+      // Typing goes on while the host prepares.
+      if (chance.below(2) === 0) page.type(`${page.who.tab} at ${step}`);
       return 0;
     case 5:
       void page.actions.forceTakeLock();
@@ -108,9 +173,41 @@ function happen(
     case 13:
       window.dispatchEvent(new Event('online'));
       return 0;
+    case 14: {
+      let times = 1 + chance.below(2);
+      server.fateOf = ({ method }) => ({ isRefused: method === 'PUT' && times-- > 0 });
+      return 1;
+    }
+    case 15:
+    case 16:
+    case 17:
+      void page.actions.restoreDraft();
+      return 0;
+    case 18:
+      page.preparesFor = chance.oneOf(PREPARATIONS_MS);
+      return 0;
+    case 19: {
+      // Every page at once, and nobody types into one that is away.
+      const seconds = chance.below(10);
+      window.dispatchEvent(new Event('pagehide'));
+      setTimeout(() => window.dispatchEvent(comingBack()), 1000 * seconds);
+      return seconds + 1;
+    }
+    case 20:
+    case 21:
+      if (page.isOpen) page.leave();
+      else page.enter();
+      return 0;
+    case 22:
+      page.aheadMs -= 1000 * chance.below(3600);
+      return 1;
     default:
       return chance.below(20);
   }
+}
+
+function comingBack(): Event {
+  return Object.assign(new Event('pageshow'), { persisted: true });
 }
 
 async function live(seed: number): Promise<void> {
@@ -118,7 +215,8 @@ async function live(seed: number): Promise<void> {
   const chance = dice(seed);
   const tabs = new ModelTabs();
   const second = { ...ana, tab: 'ana-2' };
-  const pages = [ana, second, bob, olga].map((who) => openPage(server, who, tabs, seed));
+  const pages = [ana, second, bob, olga].map((who) => new Page(server, who, tabs));
+  for (const page of pages) page.preparesFor = chance.oneOf(PREPARATIONS_MS);
   await vi.advanceTimersByTimeAsync(100);
   for (let step = 0; step < STEPS; step += 1) {
     const seconds = happen(server, pages, chance, step);
@@ -127,6 +225,7 @@ async function live(seed: number): Promise<void> {
   }
   server.comeUp();
   server.fateOf = () => ({});
+  for (const page of pages) if (!page.isOpen) page.enter();
   for (let second = 0; second < 120; second += 1) {
     await vi.advanceTimersByTimeAsync(1_000);
     server.sweep();
@@ -147,7 +246,7 @@ async function live(seed: number): Promise<void> {
   }
   expect(server.hold, `seed ${seed}: everybody is idle in the end`).toBeNull();
   for (const page of pages) {
-    page.detach();
+    page.leave();
     page.live.close();
   }
   await vi.advanceTimersByTimeAsync(100);

@@ -325,3 +325,50 @@ test('a heartbeat that is answered no while the save for a taker is on its way d
     notice: { kind: 'taken', by: { user_name: 'Olga' }, outcome: { kind: 'rescued' } },
   });
 });
+
+test('what is typed while the host prepares is not undone by what it returns later', async () => {
+  const ready = moment();
+  let editor = '';
+  const onBeforeRelease = async () => {
+    const snapshot = editor;
+    await ready.comes;
+    return snapshot;
+  };
+  const page = await visit(server, ana, { onBeforeRelease });
+  editor = 'first';
+  await page.type(editor);
+  await act(async () => void page.lock.releaseLock());
+  expect(page.lock.isEditable).toBe(true);
+  editor = 'first and second';
+  await page.type(editor);
+  await act(async () => ready.come());
+  await pass(1);
+  expect(server.content).toBe('first and second');
+  expect(server.hold).toBeNull();
+});
+
+test('nor by what it returns for an earlier release that was given up', async () => {
+  const asked: { text: string; ready: ReturnType<typeof moment> }[] = [];
+  let editor = '';
+  const onBeforeRelease = async () => {
+    const call = { text: editor, ready: moment() };
+    asked.push(call);
+    await call.ready.comes;
+    return call.text;
+  };
+  const page = await visit(server, ana, { onBeforeRelease });
+  editor = 'first';
+  await page.type(editor);
+  await act(async () => server.mark(olga));
+  await act(async () => server.unmark());
+  expect(page.lock.status).toBe('mine');
+  editor = 'first and second';
+  await page.type(editor);
+  await act(async () => void page.lock.releaseLock());
+  await act(async () => asked[0]?.ready.come());
+  expect(server.hold?.who).toBe(ana);
+  await act(async () => asked[1]?.ready.come());
+  await pass(1);
+  expect(server.saved).toEqual(['first and second']);
+  expect(server.hold).toBeNull();
+});

@@ -4,8 +4,9 @@ import type { Draft, DraftStore } from '../../src/drafts/draft';
 export class MemoryDrafts implements DraftStore {
   readonly kept = new Map<string, Draft>();
 
-  async put(draft: Draft): Promise<void> {
+  async put(draft: Draft): Promise<boolean> {
     this.kept.set(draft.id, draft);
+    return true;
   }
 
   async remove(id: string): Promise<void> {

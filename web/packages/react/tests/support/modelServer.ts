@@ -8,6 +8,7 @@ import {
 } from '../../src/transport/transport';
 
 const ENDED = 2147483647;
+const TOO_LARGE = { status: 413, body: { code: 'invalid_request', message: 'too large' } };
 
 export interface Visitor {
   readonly id: string;
@@ -24,8 +25,13 @@ interface Hold {
   taker: Visitor | null;
 }
 
-/** What becomes of a request: a wait before it is dealt with, or before its answer leaves; or either is lost. */
-export type Fate = { before?: Promise<void>; after?: Promise<void>; isLost?: 'request' | 'reply' };
+/** What becomes of a request: a wait before it is dealt with, or before its answer leaves; or either is lost; or it is refused. */
+export type Fate = {
+  before?: Promise<void>;
+  after?: Promise<void>;
+  isLost?: 'request' | 'reply';
+  isRefused?: boolean;
+};
 
 /** A service for one document that follows docs/protocol.md, for pages in the same process. It does nothing by itself. */
 export class ModelServer {
@@ -166,7 +172,7 @@ export class ModelServer {
     const fate = this.fateOf(request, who);
     await fate.before;
     if (this.isDown || fate.isLost === 'request') throw new Unreachable('lost');
-    const reply = await this.#answer(request, who);
+    const reply = fate.isRefused ? TOO_LARGE : await this.#answer(request, who);
     await fate.after;
     if (this.isDown || fate.isLost === 'reply') throw new Unreachable('lost');
     return reply;
