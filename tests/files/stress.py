@@ -135,6 +135,8 @@ class Crew:
         while process.poll() is None:
             self._wait_until_it_holds(number)
             process.send_signal(signal.SIGSTOP)
+            if process.returncode is not None:  # it has ended, and nothing was sent
+                return False
             os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
             if process.poll() is None and self._last_event(number).startswith((b"granted", b"read", b"writ")):
                 return True
