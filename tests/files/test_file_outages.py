@@ -51,7 +51,7 @@ async def test_a_store_that_goes_away_is_unavailable_is_said_once_and_comes_back
     side: str,
     flavour: str,
 ) -> None:
-    server = own_server(flavour, appendonly=True)
+    server = own_server(flavour, appendonly=True, appendfsync="always")
     client = connect(side, server.url)
     files = file_locks(client, root, settings=FileSettings(wait=0, ttl=120))
     session = await files.session("one")
@@ -91,7 +91,7 @@ async def _works(session: Any, path: str) -> bool:
 async def test_a_release_that_fails_is_surfaced_and_can_be_done_again(
     own_server: Callable[..., Server], root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = own_server("valkey9", appendonly=True)
+    server = own_server("valkey9", appendonly=True, appendfsync="always")
     async with leasehold.connect(server.url, timeout=1) as client:
         session = await FileLocks(client, root=root).session("one")
         lease = await session.acquire_write("a.txt", ttl=300)

@@ -302,10 +302,10 @@ async def run_batch(server: Server, run: Callable[[Round], Awaitable[None]], pre
 
 
 async def run_races(server: Server, run: Callable[[Round], Awaitable[None]], rounds: int) -> Counter[str]:
-    """Judge so many rounds; how often which outcome was seen."""
+    """Judge so many rounds, and more until two outcomes were seen; how often which was."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4 * AT_ONCE))
     seen: Counter[str] = Counter()
-    for batch in range(4 * rounds // AT_ONCE + 20):
+    for batch in range(4 * rounds // AT_ONCE + 100):
         for game in await run_batch(server, run, f"{run.__name__} {batch}"):
             assert game.took < NOT_TOLD, f"somebody was not told, and had to look: {game.history}"
             if game.took > IN_TIME and run not in TELLING:
@@ -314,9 +314,11 @@ async def run_races(server: Server, run: Callable[[Round], Awaitable[None]], rou
             orders = check(game.history)
             assert run not in TELLING or len(orders) == 1, f"told too little: {game.history}"
             seen[" ".join(f"{step.who} {step.what}" for step in orders[0])] += 1
-        if seen.total() - seen["delayed"] >= rounds:
+        # When a cancelled waiter left is not to be seen: before the grant explains as much as after it.
+        was_race = run is cancel_against_grant or len(set(seen) - {"delayed"}) > 1
+        if was_race and seen.total() - seen["delayed"] >= rounds:
             return seen
-    raise AssertionError(f"too slow a machine to judge: {seen}")
+    raise AssertionError(f"there was no race, or the machine is too slow to judge: {seen}")
 
 
 @pytest.mark.timeout(600)
@@ -329,8 +331,6 @@ async def test_one_order_of_whole_steps_explains_every_race(
         pytest.skip("only with --full")
     seen = await run_races(servers.empty(flavour), run, count(full=660, quick=60))
     print(run.__name__, flavour, dict(seen))
-    # When a cancelled waiter left is not to be seen: before the grant explains as much as after it.
-    assert run is cancel_against_grant or len(set(seen) - {"delayed"}) > 1, "there was no race"
 
 
 # The checker can fail
