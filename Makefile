@@ -63,12 +63,12 @@ schemas: $(STAMP) ## Write the schemas of the document protocol, from the server
 	$(BIN)/python -m leasehold.documents.schemas > docs/protocol.schema.json
 
 test: $(STAMP) brokers postgres check web-test e2e ## Set up, check and test everything, with reduced counts.
-	$(BIN)/python -m tests.steadily $(PARALLEL) --ignore tests/operations
-	$(BIN)/python -m tests.steadily $(BY_FILE) tests/operations
+	$(BIN)/python -m pytest $(PARALLEL) --ignore tests/operations
+	$(BIN)/python -m pytest $(BY_FILE) tests/operations
 
 test-all: $(STAMP) brokers postgres check web-test e2e ## The same with the full counts (long).
-	$(BIN)/python -m tests.steadily $(PARALLEL) --ignore tests/operations --full
-	$(BIN)/python -m tests.steadily $(BY_FILE) tests/operations --full
+	$(BIN)/python -m pytest $(PARALLEL) --ignore tests/operations --full
+	$(BIN)/python -m pytest $(BY_FILE) tests/operations --full
 
 check: $(STAMP) types web-check ## Lint, format, types and layers.
 	$(BIN)/ruff check .
