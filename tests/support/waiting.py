@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LIMIT = 60.0
+"""Seconds that only a hang takes, also on a machine that is busy with other work. No promise is judged by it."""
+
 
 def eventually(
-    predicate: Callable[[], T], within: float = 20.0, every: float = 0.01, message: str | None = None
+    predicate: Callable[[], T], within: float = LIMIT, every: float = 0.01, message: str | None = None
 ) -> T:
     """Return the predicate's first truthy answer; a predicate may also assert. Fails after `within` seconds."""
     deadline = time.monotonic() + within
@@ -34,7 +37,7 @@ def eventually(
 
 async def eventually_async(
     predicate: Callable[[], T | Awaitable[T]],
-    within: float = 20.0,
+    within: float = LIMIT,
     every: float = 0.01,
     message: str | None = None,
 ) -> T:
