@@ -5,11 +5,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 # Tests start hundreds of processes: where this is set, each would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
-# Most tests wait for a server, a deadline or a process, so three of them share two cores well.
-PARALLEL ?= -n 3 --dist worksteal
-# These start message brokers and a database; a file stays with one process, so that each is started once or twice.
-BY_FILE  ?= -n 2 --dist loadfile
-
+# RUNLEVEL=1 keeps Debian from starting what it installs as a service.
+INSTALL := apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq
 SEEDS ?= 2000
 
 .DEFAULT_GOAL := help
@@ -47,12 +44,8 @@ web-test: $(PAGE) ## Test the web page's own logic; the build is within its budg
 	cd web && npm run --silent test
 
 .PHONY: e2e chromium
-e2e: $(STAMP) $(PAGE) chromium ## Use the web page as people do, in a real browser against the real server.
+e2e: $(STAMP) $(PAGE) system ## Use the web page as people do, in a real browser against the real server.
 	cd web && npm run --silent test --workspace e2e
-
-chromium: ## Install Chromium, which the tests of the web page drive, where it is missing (Debian, as root).
-	@command -v chromium >/dev/null 2>&1 || test -n "$$CHROMIUM" \
-	  || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; }
 
 serve: $(STAMP) ## Run the document service and its web page with a demo team, and say how to sign in.
 	@if $(HAS_NODE); then $(MAKE) --no-print-directory web; \
@@ -62,13 +55,19 @@ serve: $(STAMP) ## Run the document service and its web page with a demo team, a
 schemas: $(STAMP) ## Write the schemas of the document protocol, from the server's own types.
 	$(BIN)/python -m leasehold.documents.schemas > docs/protocol.schema.json
 
-test: $(STAMP) brokers postgres check web-test e2e ## Set up, check and test everything, with reduced counts.
-	$(BIN)/python -m pytest $(PARALLEL) --ignore tests/operations
-	$(BIN)/python -m pytest $(BY_FILE) tests/operations
+.PHONY: test-quick setup setup-quick
+test: ## Set up, check and test everything, with reduced counts; then a table of stages and the slowest tests.
+	@$(PYTHON) -m tests.run
 
-test-all: $(STAMP) brokers postgres check web-test e2e ## The same with the full counts (long).
-	$(BIN)/python -m pytest $(PARALLEL) --ignore tests/operations --full
-	$(BIN)/python -m pytest $(BY_FILE) tests/operations --full
+test-all: ## The same with the full counts and a third server, Redis 7 (long).
+	@$(PYTHON) -m tests.run --full
+
+test-quick: ## While you work: unit tests, the contract on one server, the web page's logic (under 2 minutes).
+	@$(PYTHON) -m tests.run --quick
+
+setup: setup-quick system
+
+setup-quick: $(STAMP) $(PAGE)
 
 check: $(STAMP) types web-check ## Lint, format, types and layers.
 	$(BIN)/ruff check .
@@ -89,16 +88,18 @@ simulate: $(STAMP) ## Look for a seed that breaks a promise: many clients and fa
 bench: $(STAMP) ## Measure against the limit and the peers; table, plots and bench/results.json.
 	$(BIN)/python -m bench
 
-.PHONY: postgres
-postgres: ## Install PostgreSQL, which the tests start for themselves, where it is missing (Debian, as root).
-	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 \
-	  || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql; }
+.PHONY: system redis7
+system: ## Install what the tests start for themselves, where it is missing: PostgreSQL, Chromium, RabbitMQ, NATS (Debian, as root).
+	@PATH=$$PATH:/usr/sbin; missing=; \
+	  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || missing="$$missing postgresql"; \
+	  command -v chromium >/dev/null || test -n "$$CHROMIUM" || missing="$$missing chromium"; \
+	  command -v rabbitmq-server >/dev/null || missing="$$missing rabbitmq-server"; \
+	  command -v nats-server >/dev/null || missing="$$missing nats-server"; \
+	  test -z "$$missing" || { echo "installing$$missing"; $(INSTALL) $$missing; } \
+	  || { echo "Could not install$$missing, which the tests need: install them by hand, then run make again."; exit 1; }
 
-.PHONY: brokers
-brokers: ## Install RabbitMQ and NATS, which the tests start for themselves, where they are missing (Debian, as root).
-	@PATH=$$PATH:/usr/sbin; { command -v rabbitmq-server && command -v nats-server; } >/dev/null \
-	  || { apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq rabbitmq-server nats-server; } \
-	  || echo "RabbitMQ or NATS is missing and could not be installed: their tests are skipped"
+redis7: ## Install Redis 7, which takes part in test-all, where it is missing (Debian, as root).
+	@command -v redis-server >/dev/null || { $(INSTALL) redis-server; }
 
 .PHONY: escrow
 escrow: $(STAMP) ## Run the escrow example under load, with and without fence guards (2 minutes).

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from tests.support.postgres import Postgres
+from tests.support import hangs, leaks, shared_services
+from tests.support.postgres import PostgresAddress
 from tests.support.processes import Child
 from tests.support.proxy import FaultProxy
-from tests.support.servers import FLAVOURS, REQUIRED, Server
+from tests.support.servers import FLAVOURS, SERVERS, Server
 from tests.support.tls import Certificates, TlsFront, make_certificates
 
 if TYPE_CHECKING:
@@ -19,6 +20,19 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the full counts (long)")
+    hangs.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hangs.install(config)
+    leaks.install(config)
+    shared_services.install(config)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    versions = (f"{name} {'.'.join(map(str, FLAVOURS[name].version))}" for name in SERVERS)
+    left_out = "" if "redis7" in SERVERS else "; Redis 7 takes part in make test-all"
+    terminalreporter.line(f"Servers of this run: {', '.join(versions)}{left_out}")
 
 
 class Count(Protocol):
@@ -30,12 +44,9 @@ class Servers:
 
     def __init__(self) -> None:
         self._running: dict[str, Server] = {}
+        self._used_by: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> Server:
-        if name not in FLAVOURS:
-            if name in REQUIRED:
-                pytest.fail(f"{name} must be there: its wheel is in requirements.lock")
-            pytest.skip(f"{name} is not installed")
         if name not in self._running:
             self._running[name] = Server(name)
         return self._running[name].start()
@@ -44,11 +55,17 @@ class Servers:
         """The flavour's server without any data."""
         server = self[name]
         server.resume()
-        server.call("FLUSHALL")
+        with server.admin(single_connection_client=True) as client:
+            if left := leaks.keys_without_expiry(client):
+                last_user = self._used_by.get(name, "no test")
+                leaks.note_leak(f"keys that never expire, of {last_user}: {', '.join(left[:5])}")
+            client.flushall()
+        self._used_by[name] = leaks.current_test()
         return server
 
     def close(self) -> None:
-        for server in self._running.values():
+        for name, server in self._running.items():
+            self.empty(name)
             server.close()
 
 
@@ -84,13 +101,12 @@ def valkey(servers: Servers) -> Server:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """The session's PostgreSQL. It must be there: `make postgres`."""
-    with Postgres() as server:
-        yield server
+def postgres() -> PostgresAddress:
+    """The run's PostgreSQL, which all workers share. It must be there: `make system`."""
+    return PostgresAddress(shared_services.port_of("postgres"))
 
 
-@pytest.fixture(params=[*REQUIRED, "redis7"])
+@pytest.fixture(params=SERVERS)
 def any_server(request: pytest.FixtureRequest, servers: Servers) -> Server:
     """The session's server of each flavour in turn, emptied."""
     return servers.empty(request.param)
@@ -102,8 +118,6 @@ def own_server() -> Iterator[Callable[..., Server]]:
     with ExitStack() as made:
 
         def make(flavour: str = "valkey9", **options: Any) -> Server:
-            if flavour not in FLAVOURS and flavour not in REQUIRED:
-                pytest.skip(f"{flavour} is not installed")
             return made.enter_context(Server(flavour, **options))
 
         yield make

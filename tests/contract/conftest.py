@@ -8,7 +8,8 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.contract.sides import COMBINATIONS, SIDES, Locks, keys_that_stay, open_side
+from tests.contract.sides import SIDES, Locks, combinations, keys_that_stay, open_side
+from tests.support.servers import SERVERS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -18,13 +19,20 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 
-@pytest.fixture(params=COMBINATIONS, ids="-".join)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "combination" in metafunc.fixturenames:
+        is_marked = metafunc.definition.get_closest_marker("decoded") is not None
+        wanted = combinations(decoded=is_marked or metafunc.config.getoption("--full"))
+        metafunc.parametrize("combination", wanted, ids="-".join, indirect=True)
+
+
+@pytest.fixture
 def combination(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """A server flavour and a way in."""
+    """A server flavour and a way in. Tests marked `decoded` have the decoded ways in also without `--full`."""
     return request.param
 
 
-@pytest.fixture(params=sorted({flavour for flavour, _ in COMBINATIONS}))
+@pytest.fixture(params=SERVERS)
 def flavour(request: pytest.FixtureRequest) -> str:
     """A server flavour, for tests that use every way in at once."""
     return request.param

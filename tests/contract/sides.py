@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 import redis.asyncio
-from tests.support.servers import FLAVOURS, REQUIRED
+from tests.support.servers import SERVERS
 from tests.support.waiting import eventually_async
 
 import leasehold
@@ -37,12 +37,13 @@ SIDES = (
 )
 """Our own connections, and redis-py clients with `decode_responses` off and on."""
 
-COMBINATIONS = [
-    (flavour, side)
-    for flavour in (*REQUIRED, "redis7")
-    if flavour in FLAVOURS or flavour in REQUIRED
-    for side in SIDES
-]
+DECODED = tuple(side for side in SIDES if side.endswith("-decoded"))
+"""The ways in that differ from another one in the decoding of replies only."""
+
+
+def combinations(*, decoded: bool) -> list[tuple[str, str]]:
+    """Flavours and ways in for one behaviour; without the decoded ones, if no new kind of reply is decoded in it."""
+    return [(flavour, side) for flavour in SERVERS for side in SIDES if decoded or side not in DECODED]
 
 
 class Held:

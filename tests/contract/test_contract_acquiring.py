@@ -29,6 +29,7 @@ async def asked_at_least(admin, times):
 # Granted or busy
 
 
+@pytest.mark.decoded
 async def test_a_free_lock_is_granted(locks):
     before = time.time()
     lease = await locks.acquire("a", ttl=30)
@@ -44,6 +45,7 @@ async def test_a_free_lock_is_granted(locks):
     assert before - 5 < info.held_since < time.time() + 5
 
 
+@pytest.mark.decoded
 async def test_a_held_lock_is_busy_with_its_holder_and_the_time_left(locks, rival):
     await locks.acquire("a", ttl=20, holder="alice")
     with pytest.raises(LockBusy) as busy:
@@ -131,6 +133,7 @@ async def test_a_wrong_request_sends_nothing(locks, admin):
 TOKEN = "c0ffee" + "0" * 26
 
 
+@pytest.mark.decoded
 async def test_the_same_token_asked_again_gets_the_same_fence_and_the_remaining_time(locks):
     fence, remaining, _ = await locks.ask("a", TOKEN, ttl=30)
     assert remaining == 30
@@ -243,6 +246,7 @@ async def test_fences_grow_up_to_the_largest_floor_and_are_refused_rather_than_r
 # Holders
 
 
+@pytest.mark.decoded
 async def test_a_holder_is_shown_as_it_was_given(locks, rival):
     flat = {"user": "alice", "tab": 3, "idle": None, "me": True, "x": 1.5}
     for holder in ("alice", 'with "quotes" and \\', "é😀\n\0", flat):
@@ -255,6 +259,7 @@ async def test_a_holder_is_shown_as_it_was_given(locks, rival):
         await lease.release()
 
 
+@pytest.mark.decoded
 async def test_an_empty_holder_is_shown_as_it_was_given(locks, rival):
     for holder in ("", {}):
         lease = await locks.acquire("a", holder=holder)
@@ -308,6 +313,7 @@ LOOKALIKES = [
 ]
 
 
+@pytest.mark.decoded
 async def test_names_that_look_alike_never_meet(locks, admin):
     leases = {}
     for name in LOOKALIKES:
@@ -345,6 +351,7 @@ async def test_namespaces_are_separate(combination, opened, locks, admin):
 # Versions
 
 
+@pytest.mark.decoded
 async def test_a_record_of_an_unknown_version_is_refused_and_left_alone(locks, admin):
     lease = await locks.acquire("a")
     for version in ("0", "3"):
@@ -362,6 +369,7 @@ async def test_a_record_of_an_unknown_version_is_refused_and_left_alone(locks, a
         assert admin.get("lock:{a}") == record.encode()
 
 
+@pytest.mark.decoded
 @pytest.mark.parametrize("key", ["lock:{a}", "lock:{a}:fence"])
 async def test_a_key_that_holds_something_else_is_refused_and_left_alone(locks, admin, key):
     admin.rpush(key, "somebody else's")
@@ -375,6 +383,7 @@ async def test_a_key_that_holds_something_else_is_refused_and_left_alone(locks, 
 # Scripts that the server has forgotten
 
 
+@pytest.mark.decoded
 async def test_scripts_that_were_flushed_are_sent_again(locks, admin):
     for _ in range(2):
         admin.script_flush()
@@ -390,6 +399,7 @@ async def test_scripts_that_were_flushed_are_sent_again(locks, admin):
     assert not (await locks.inspect("a")).is_held
 
 
+@pytest.mark.decoded
 async def test_a_batch_of_renewals_survives_a_script_flush(locks, admin):
     leases = [await locks.acquire(f"lock-{number}") for number in range(20)]
     admin.script_flush()

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
 import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
 
-import pytest
-from tests.contract.sides import SIDES, keys_that_stay
-from tests.support.servers import REQUIRED
+from tests.contract.sides import DECODED, SIDES, keys_that_stay
+from tests.support.servers import SERVERS
 
 ROOT = Path(__file__).parents[2]
+FLAVOURS = {"valkey9", "redis62", "redis7"}
 
 
-def has_system_redis_7() -> bool:
-    """Found without the help of `tests.support`, which decides what the suite runs on."""
-    for folder in dict.fromkeys([*os.get_exec_path(), *os.defpath.split(os.pathsep)]):
-        binary = shutil.which("redis-server", path=folder)
-        if binary and not Path(binary).resolve().is_relative_to(Path(sys.prefix).resolve()):
-            told = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False).stdout
-            return bool(re.search(r"v=([7-9]|\d\d)", told))
-    return False
-
-
-def flavours_wanted() -> set[str]:
-    return {"valkey9", "redis62"} | ({"redis7"} if has_system_redis_7() else set())
-
-
-def sides_of(parameters: str) -> tuple[str, str] | None:
+def combination_of(parameters: str) -> tuple[str, str] | None:
     """Flavour and side from a test's parameters, `valkey9-blocking-redis-decoded-…`."""
     flavour, _, rest = parameters.partition("-")
     side = max((side for side in SIDES if f"{rest}-".startswith(f"{side}-")), key=len, default=None)
@@ -42,7 +25,7 @@ def combinations_by_test(node_ids: list[str]) -> dict[str, set[tuple[str, str]]]
     found: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for node_id in node_ids:
         test, _, parameters = node_id.rstrip("]").partition("[")
-        if combination := sides_of(parameters):
+        if combination := combination_of(parameters):
             found[test].add(combination)
     return dict(found)
 
@@ -53,14 +36,21 @@ def flavours_by_test(node_ids: list[str]) -> dict[str, set[str]]:
     for node_id in node_ids:
         test, _, parameters = node_id.rstrip("]").partition("[")
         flavour = parameters.partition("-")[0]
-        if flavour in {"valkey9", "redis62", "redis7"} and not sides_of(parameters):
+        if flavour in FLAVOURS and not combination_of(parameters):
             found[test].add(flavour)
     return dict(found)
 
 
-def what_is_missing(node_ids: list[str], flavours: set[str]) -> list[str]:
+def is_decoded(node_id: str) -> bool:
+    combination = combination_of(node_id.rstrip("]").partition("[")[2])
+    return combination is not None and combination[1] in DECODED
+
+
+def what_is_missing(
+    node_ids: list[str], flavours: set[str] = frozenset(SERVERS), sides: tuple[str, ...] = SIDES
+) -> list[str]:
     """Sentences about what the suite does not cover; none when all is well."""
-    wanted = {(flavour, side) for flavour in flavours for side in SIDES}
+    wanted = {(flavour, side) for flavour in flavours for side in sides}
     missing = [
         f"{test} does not run on {flavour} by {side}"
         for test, found in combinations_by_test(node_ids).items()
@@ -76,30 +66,66 @@ def what_is_missing(node_ids: list[str], flavours: set[str]) -> list[str]:
     return missing
 
 
-@pytest.fixture(scope="module")
-def collected() -> list[str]:
+def what_is_missing_without_full(node_ids: list[str]) -> list[str]:
+    """The same for a run without `--full`, in which only marked tests run by the decoded ways in."""
+    plain = [node_id for node_id in node_ids if not is_decoded(node_id)]
+    decoded = [node_id for node_id in node_ids if is_decoded(node_id)]
+    modules = {node_id.partition("::")[0] for node_id in combinations_by_test(plain)}
+    return [
+        *what_is_missing(plain, sides=tuple(side for side in SIDES if side not in DECODED)),
+        *what_is_missing(decoded, sides=DECODED),
+        *(
+            f"no reply is decoded in {module}"
+            for module in sorted(modules - {node_id.partition("::")[0] for node_id in decoded})
+        ),
+    ]
+
+
+def collect(*options: str) -> list[str]:
     """The suite as pytest collects it, whatever this run was asked for."""
-    told = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:randomly", "tests/contract"],
+    finished = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--collect-only",
+            "-q",
+            "-p",
+            "no:randomly",
+            "tests/contract",
+            *options,
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
-    return [line for line in told.stdout.splitlines() if "::test_" in line]
+    return [line for line in finished.stdout.splitlines() if "::test_" in line]
 
 
-def test_every_behaviour_runs_on_every_flavour_and_every_way_in(collected):
-    assert what_is_missing(collected, flavours_wanted()) == []
+def suite(sides: tuple[str, ...] = SIDES) -> list[str]:
+    """A suite of two behaviours, one for each way in and one for all at once."""
+    return [
+        *(f"tests/a.py::test_a[{flavour}-{side}]" for flavour in SERVERS for side in sides),
+        *(f"tests/a.py::test_b[{flavour}]" for flavour in SERVERS),
+    ]
+
+
+def test_every_behaviour_runs_on_every_flavour_and_every_way_in() -> None:
+    collected = collect("--full")
+    assert what_is_missing(collected) == []
     assert len(combinations_by_test(collected)) >= 40
     assert len(flavours_by_test(collected)) >= 5
 
 
-def test_the_required_flavours_are_those_of_the_issue():
-    assert set(REQUIRED) == {"valkey9", "redis62"}
+def test_without_full_every_behaviour_runs_on_every_flavour_and_marked_ones_also_decoded() -> None:
+    collected = collect()
+    assert what_is_missing_without_full(collected) == []
+    assert len(combinations_by_test(collected)) >= 40
+    assert len(combinations_by_test([node_id for node_id in collected if is_decoded(node_id)])) >= 25
 
 
-def test_the_ways_in_are_those_of_the_issue():
+def test_the_ways_in_are_the_documented_ones() -> None:
     assert set(SIDES) == {
         "async",
         "blocking",
@@ -107,33 +133,36 @@ def test_the_ways_in_are_those_of_the_issue():
     }
 
 
-def test_a_missing_combination_is_noticed(collected):
-    """Whatever is taken away, one flavour and side of one test or of all, somebody says so."""
-    gone = [
-        node_id
-        for node_id in collected
-        if {("redis62", "blocking")} not in combinations_by_test([node_id]).values()
+def test_a_missing_combination_is_noticed() -> None:
+    assert what_is_missing(suite()) == []
+    (flavour, *_), gone = SERVERS, "async-redis-decoded"
+    without_one = [node_id for node_id in suite() if node_id != f"tests/a.py::test_a[{flavour}-{gone}]"]
+    assert what_is_missing(without_one) == [
+        f"tests/a.py::test_a does not run on {flavour} by {gone}",
+        f"nothing runs on {flavour} by {gone}",
     ]
-    assert len(gone) < len(collected)
-    assert "nothing runs on redis62 by blocking" in what_is_missing(gone, {"valkey9", "redis62"})
-    one = next(node_id for node_id in collected if node_id.endswith("[valkey9-async-redis-decoded]"))
-    without_one = [node_id for node_id in collected if node_id != one]
-    (complaint,) = what_is_missing(without_one, {"valkey9", "redis62"})
-    assert complaint.endswith("does not run on valkey9 by async-redis-decoded")
+    (complaint,) = what_is_missing([n for n in suite() if n != f"tests/a.py::test_b[{flavour}]"])
+    assert complaint == f"tests/a.py::test_b does not run on {flavour}"
 
 
-def test_a_missing_flavour_is_noticed(collected):
-    assert what_is_missing(collected, {*flavours_wanted(), "redis9"}) != []
-    at_once = next(node_id for node_id in collected if node_id.endswith("[redis62]"))
-    (complaint,) = what_is_missing([n for n in collected if n != at_once], {"valkey9", "redis62"})
-    assert complaint.endswith("does not run on redis62")
+def test_a_missing_flavour_is_noticed() -> None:
+    assert what_is_missing(suite(), {*SERVERS, "redis9"}) != []
 
 
-def test_an_empty_suite_is_noticed():
+def test_a_missing_combination_is_noticed_without_full() -> None:
+    assert what_is_missing_without_full(suite()) == []
+    assert "no reply is decoded in tests/a.py" in what_is_missing_without_full(suite(("async", "blocking")))
+    lacking = [n for n in suite() if n != f"tests/a.py::test_a[{SERVERS[0]}-blocking-redis-decoded]"]
+    assert f"tests/a.py::test_a does not run on {SERVERS[0]} by blocking-redis-decoded" in (
+        what_is_missing_without_full(lacking)
+    )
+
+
+def test_an_empty_suite_is_noticed() -> None:
     assert len(what_is_missing([], {"valkey9", "redis62"})) == 2 * len(SIDES)
 
 
-def test_a_key_that_stays_is_noticed(valkey):
+def test_a_key_that_stays_is_noticed(valkey) -> None:
     """The check after each test (S13) can fail."""
     with valkey.admin() as admin:
         admin.set("lock:{a}", "x", px=60_000)

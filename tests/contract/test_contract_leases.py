@@ -36,6 +36,7 @@ async def reason_of(verb):
 # Releasing
 
 
+@pytest.mark.decoded
 async def test_release_frees_the_lock(locks, rival, admin):
     lease = await locks.acquire("a")
     await lease.release()
@@ -65,6 +66,7 @@ async def test_releasing_an_expired_lease_says_so_and_does_not_touch_the_next_ho
     await new.release()
 
 
+@pytest.mark.decoded
 async def test_a_release_that_finds_its_lease_gone_says_so(locks, admin):
     """The server lost it (a restart without data, an eviction) before the holder's own clock ran out."""
     lease = await locks.acquire("a")
@@ -91,6 +93,7 @@ async def test_release_and_renew_touch_only_their_own_token(locks, admin):
 # Renewing
 
 
+@pytest.mark.decoded
 async def test_renewing_extends_the_lease_and_keeps_its_counter(locks, admin):
     lease = await locks.acquire("a", ttl=20)
     admin.pexpire("lock:{a}", 5_000)
@@ -134,6 +137,7 @@ async def test_renewing_after_the_deadline_says_expired_and_creates_nothing(lock
     assert not admin.exists("lock:{a}")
 
 
+@pytest.mark.decoded
 async def test_a_renewal_never_re_creates_a_lease_that_the_store_has_lost(locks, admin):
     """S6, with a holder who still believes in it."""
     lease = await locks.acquire("a", ttl=20)
@@ -407,6 +411,7 @@ async def test_a_busy_lock_does_not_let_the_body_begin(locks, rival):
 # Taking
 
 
+@pytest.mark.decoded
 async def test_the_old_holder_is_told_that_the_lock_was_taken(locks, rival):
     old = await locks.acquire("a", ttl=20)
     new = await rival.take("a", ttl=20, holder="ops")
@@ -483,6 +488,7 @@ async def test_a_take_from_the_expected_holder(locks, rival):
     assert await reason_of(old.renew) == "taken"
 
 
+@pytest.mark.decoded
 async def test_a_take_from_another_than_the_expected_holder_changes_nothing(locks, rival, admin):
     old = await locks.acquire("a", holder="alice")
     record = admin.get("lock:{a}")
@@ -527,6 +533,7 @@ async def test_a_taken_lease_can_be_kept_alive(on_every_side):
 # Looking
 
 
+@pytest.mark.decoded
 async def test_a_held_lock_shows_its_holder_and_what_is_left(locks, rival):
     lease = await locks.acquire("a", ttl=20, holder={"user": "alice"})
     info = await rival.inspect("a")
@@ -542,6 +549,7 @@ async def test_a_held_lock_shows_its_holder_and_what_is_left(locks, rival):
     assert info.waiters == 0
 
 
+@pytest.mark.decoded
 async def test_a_free_lock_shows_its_last_fence(locks):
     info = await locks.inspect("a")
     assert not info.is_held

@@ -52,6 +52,7 @@ async def names_of(locks, pattern="*"):
     return sorted(info.name for info in await locks.list(pattern))
 
 
+@pytest.mark.decoded
 async def test_locks_are_listed_by_pattern(locks, rival):
     for name in ("deal:1", "deal:2", "deal:30", "doc:1", "Deal:1", "deal"):
         await rival.acquire(name, ttl=60)
@@ -78,6 +79,7 @@ async def test_without_a_pattern_all_are_listed(locks):
     assert [info.name for info in await locks.list()] == ["a"]
 
 
+@pytest.mark.decoded
 async def test_what_is_listed_is_what_looking_shows(locks, rival):
     asked_at = time.time()
     lease = await locks.acquire("writer", ttl=60, holder={"user": "alice"})
@@ -138,6 +140,7 @@ async def test_other_namespaces_are_not_listed(combination, opened, locks):
     assert await names_of(locks) == ["mine"]
 
 
+@pytest.mark.decoded
 async def test_names_are_listed_as_they_were_given(locks, rival):
     async with locks.lock_all(ODD, ttl=60):
         assert await names_of(rival) == sorted(ODD)

@@ -34,6 +34,7 @@ async def enter(scope):
 # All
 
 
+@pytest.mark.decoded
 async def test_all_are_held_inside_and_free_afterwards(locks, rival, admin):
     async with locks.lock_all(NAMES, ttl=30, holder="me") as leases:
         leases.check()
@@ -146,6 +147,7 @@ async def test_scripts_that_were_flushed_are_sent_again(locks, admin):
 # Or none
 
 
+@pytest.mark.decoded
 async def test_if_one_is_busy_none_is_held(locks, rival):
     for busy_name in sorted(NAMES):
         held = await rival.acquire(busy_name, ttl=60, holder="rival")

@@ -78,6 +78,7 @@ async def test_a_writer_keeps_readers_out(locks, rival):
     assert (timeout.value.holder, timeout.value.mode) == ("writer", "exclusive")
 
 
+@pytest.mark.decoded
 async def test_a_writer_gets_the_lock_when_the_last_reader_has_left(locks, rival):
     readers = [await client.acquire("a", **SHARED) for client in (locks, rival, locks)]
     writer = await join(rival, "a", holder="writer")
@@ -368,6 +369,7 @@ async def test_max_hold_ends_a_reader_alone(on_every_side):
 # Looking
 
 
+@pytest.mark.decoded
 async def test_all_holds_are_shown(locks, rival):
     asked_at = time.time()
     leases = {

@@ -114,6 +114,7 @@ async def test_a_grant_that_is_taken_before_it_was_claimed_is_lost(combination, 
 # Readers
 
 
+@pytest.mark.decoded
 async def test_all_readers_lose_the_lock(locks, rival, admin):
     await locks.listening(admin)
     await rival.listening(admin)

@@ -19,6 +19,7 @@ RARELY = {"retry_interval": 5}
 # First come, first served
 
 
+@pytest.mark.decoded
 async def test_a_release_hands_the_lock_to_the_first_who_waits(locks, rival):
     held = await locks.acquire("a", ttl=30)
     first = await join(rival, "a", holder="first")
@@ -135,6 +136,7 @@ async def test_whoever_joins_is_told_what_is_left_of_the_hold(combination, opene
     assert 20 < (await locks.inspect("a")).remaining <= 40
 
 
+@pytest.mark.decoded
 async def test_looking_tells_the_place_the_grant_and_who_is_not_known(combination, opened):
     locks = await opened(combination[1], **RARELY)
     fence, *_ = await locks.ask("a", token(1), ttl=20)
@@ -392,6 +394,7 @@ async def test_waiting_without_limit(locks, rival):
 # What those hear who do not get it
 
 
+@pytest.mark.decoded
 async def test_busy_says_who_since_when_for_how_long_and_how_many_wait(locks, rival):
     asked_at = time.time()
     await locks.acquire("a", ttl=60, holder={"user": "alice"})
@@ -437,6 +440,7 @@ async def test_since_when_is_when_the_lock_was_handed_over(combination, opened, 
     assert (await locks.inspect("a")).held_since > began.asked_at + 0.1
 
 
+@pytest.mark.decoded
 async def test_a_record_of_the_previous_version_is_understood(combination, opened, locks, admin):
     """Two versions may run side by side: theirs holds, ours waits, and the lock passes from one to the other."""
     slow = await opened(combination[1], **RARELY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -15,8 +15,9 @@ from fastapi import FastAPI
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase
-from tests.support.brokers import Broker, BrokerMissingError, Nats, Rabbit
+from tests.support.brokers import nats_url, rabbit_url
 from tests.support.servers import reserve_port
+from tests.support.shared_services import port_of
 from tests.support.waiting import eventually
 
 import leasehold
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from tests.operations.pages import Example
     from tests.support.servers import Server
-
-B = TypeVar("B", bound=Broker)
 
 
 @pytest.fixture
@@ -98,21 +97,12 @@ async def names(valkey: Server, locks: leasehold.Client, tmp_path: Path) -> Asyn
 
 
 @pytest.fixture(scope="session")
-def rabbit() -> Iterator[Rabbit]:
-    """The session's RabbitMQ; `make brokers` installs it."""
-    yield from started(Rabbit())
+def rabbit() -> str:
+    """The URL of the run's RabbitMQ; `make system` installs it."""
+    return rabbit_url(port_of("rabbit"))
 
 
 @pytest.fixture(scope="session")
-def nats() -> Iterator[Nats]:
-    """The session's NATS with JetStream; `make brokers` installs it."""
-    yield from started(Nats())
-
-
-def started(broker: B) -> Iterator[B]:
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(broker)
-        except BrokerMissingError as missing:
-            pytest.skip(str(missing))
-        yield broker
+def nats() -> str:
+    """The URL of the run's NATS with JetStream; `make system` installs it."""
+    return nats_url(port_of("nats"))

@@ -14,7 +14,6 @@ from faststream.redis import RedisBroker, StreamSub
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.support.brokers import Nats, Rabbit
     from tests.support.servers import Server
 
     from leasehold.operations.faststream import LockMiddleware
@@ -66,19 +65,19 @@ class RedisWire(Wire):
 class RabbitWire(Wire):
     """RabbitMQ: a nack puts the message back into the queue."""
 
-    def __init__(self, server: Rabbit) -> None:
+    def __init__(self, url: str) -> None:
         super().__init__()
-        self._server = server
+        self._url = url
 
     def build(self, middleware: LockMiddleware, handler: Callable[..., Any]) -> None:
-        self.broker = RabbitBroker(self._server.url, middlewares=[middleware], logger=None)
+        self.broker = RabbitBroker(self._url, middlewares=[middleware], logger=None)
         self.broker.subscriber(RabbitQueue(self.place))(handler)
 
     async def publish(self, body: Any) -> None:
         await self.broker.publish(body, queue=self.place)
 
     async def left(self) -> int:
-        async with RabbitBroker(self._server.url, logger=None) as looking:
+        async with RabbitBroker(self._url, logger=None) as looking:
             queue = await looking.declare_queue(RabbitQueue(self.place))
             return queue.declaration_result.message_count or 0
 
@@ -86,12 +85,12 @@ class RabbitWire(Wire):
 class NatsWire(Wire):
     """NATS JetStream: the server waits before it delivers again."""
 
-    def __init__(self, server: Nats) -> None:
+    def __init__(self, url: str) -> None:
         super().__init__()
-        self._server = server
+        self._url = url
 
     def build(self, middleware: LockMiddleware, handler: Callable[..., Any]) -> None:
-        self.broker = NatsBroker(self._server.url, middlewares=[middleware], logger=None)
+        self.broker = NatsBroker(self._url, middlewares=[middleware], logger=None)
         stream = JStream(f"S{self.place}")
         pulling = self.broker.subscriber(self.place, stream=stream, durable="workers", pull_sub=True)
         pulling(handler)
@@ -100,7 +99,7 @@ class NatsWire(Wire):
         await self.broker.publish(body, self.place, stream=f"S{self.place}")
 
     async def left(self) -> int:
-        client = await nats.connect(self._server.url)
+        client = await nats.connect(self._url)
         try:
             info = await client.jetstream().consumer_info(f"S{self.place}", "workers")
             return (info.num_ack_pending or 0) + (info.num_pending or 0)

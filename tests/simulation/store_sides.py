@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.model import ModelStore
-from tests.support.servers import FLAVOURS, REQUIRED
+from tests.support.servers import SERVERS
 from tests.support.waiting import eventually_async
 
 import leasehold
@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 STORES = [
     "model",
-    *(
-        f"{flavour}-{side}"
-        for flavour in (*REQUIRED, "redis7")
-        if flavour in FLAVOURS or flavour in REQUIRED
-        for side in ("async", "blocking")
-    ),
+    *(f"{flavour}-{side}" for flavour in SERVERS for side in ("async", "blocking")),
 ]
 
 

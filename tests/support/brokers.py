@@ -1,4 +1,4 @@
-"""Real RabbitMQ and NATS servers on loopback, each with its own directory and ports. `make brokers` installs them."""
+"""Real RabbitMQ and NATS servers on loopback, each with its own directory and ports. `make system` installs them."""
 
 from __future__ import annotations
 
@@ -41,10 +41,6 @@ class Broker:
         self.directory = Path(tempfile.mkdtemp(prefix="lh-broker-"))
         self.port = free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
-
-    @property
-    def url(self) -> str:
-        raise NotImplementedError
 
     def _start(self) -> None:
         raise NotImplementedError
@@ -94,17 +90,21 @@ class Broker:
             return False
 
 
+def nats_url(port: int) -> str:
+    return f"nats://127.0.0.1:{port}"
+
+
+def rabbit_url(port: int) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{port}/"
+
+
 class Nats(Broker):
     """NATS with JetStream."""
-
-    @property
-    def url(self) -> str:
-        return f"nats://127.0.0.1:{self.port}"
 
     def _start(self) -> None:
         binary = shutil.which("nats-server", path=os.pathsep.join([*os.get_exec_path(), "/usr/sbin"]))
         if binary is None:
-            raise BrokerMissingError("nats-server is missing: make brokers")
+            raise BrokerMissingError("nats-server is missing: make system")
         options = ["-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", str(self.directory / "data")]
         with (self.directory / "log").open("wb") as log:
             self._run([binary, *options], log)
@@ -116,14 +116,10 @@ class Nats(Broker):
 class Rabbit(Broker):
     """RabbitMQ, with a port mapper of its own, so that it meets no other Erlang node on the machine."""
 
-    @property
-    def url(self) -> str:
-        return f"amqp://guest:guest@127.0.0.1:{self.port}/"
-
     def _start(self) -> None:
         epmd = shutil.which("epmd")
         if epmd is None or not _RABBITMQ.exists():
-            raise BrokerMissingError("rabbitmq-server is missing: make brokers")
+            raise BrokerMissingError("rabbitmq-server is missing: make system")
         epmd_port = free_port()
         (self.directory / "enabled_plugins").write_text("[].")
         (self.directory / "rabbitmq.conf").write_text(

@@ -39,17 +39,36 @@ def find_binaries() -> Path:
         if all(os.access(directory / name, os.X_OK) for name in ("initdb", "postgres")):
             return directory
     raise PostgresFailedError(
-        "PostgreSQL is not installed; run `make postgres` (or apt-get install postgresql)"
+        "PostgreSQL is not installed; run `make system` (or apt-get install postgresql)"
     )
 
 
-class Postgres:
+class PostgresAddress:
+    """The address of a running server."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def url(self, driver: str = "psycopg") -> str:
+        """For SQLAlchemy, with any driver: psycopg (sync and async) or asyncpg."""
+        return f"postgresql+{driver}://postgres@127.0.0.1:{self.port}/postgres"
+
+    def connect(self) -> psycopg.Connection:
+        """A connection that commits each statement, for looking inside."""
+        return psycopg.connect(
+            f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres connect_timeout=5",
+            autocommit=True,
+        )
+
+
+class Postgres(PostgresAddress):
     """One server with one empty database, which forgets everything in the end and never waits for a disk."""
 
     def __init__(self) -> None:
         self._binaries = find_binaries()
         self.directory = Path(tempfile.mkdtemp(prefix="lh-pg-"))
-        self._port = reserve_port()
+        self._reserved = reserve_port()
+        super().__init__(self._reserved.getsockname()[1])
         self._process: subprocess.Popen[bytes] | None = None
         self._as_user: list[str] = []
         if os.geteuid() == 0:  # the server refuses to run as root
@@ -64,21 +83,6 @@ class Postgres:
                 "--pdeathsig", "QUIT",
             ]  # fmt: skip
         _alive.add(self)
-
-    @property
-    def port(self) -> int:
-        return self._port.getsockname()[1]
-
-    def url(self, driver: str = "psycopg") -> str:
-        """For SQLAlchemy, with any driver: psycopg (sync and async) or asyncpg."""
-        return f"postgresql+{driver}://postgres@127.0.0.1:{self.port}/postgres"
-
-    def connect(self) -> psycopg.Connection:
-        """A connection that commits each statement, for looking inside."""
-        return psycopg.connect(
-            f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres connect_timeout=5",
-            autocommit=True,
-        )
 
     def start(self, within: float = 60.0) -> Self:
         """Make the database and wait until the server answers."""
@@ -140,7 +144,7 @@ class Postgres:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait(10)
-        self._port.close()
+        self._reserved.close()
         shutil.rmtree(self.directory, ignore_errors=True)
         _alive.discard(self)
 

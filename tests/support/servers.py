@@ -30,8 +30,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from tests.support.tls import Certificates
 
-REQUIRED = ("valkey9", "redis62")
-"""Flavours that every machine has (from wheels); `redis7` is there where the system has it."""
+SERVERS = tuple(os.environ.get("TEST_SERVERS", "valkey9 redis62").split())
+"""The flavours of this run. Valkey 9 and Redis 6.2 come as wheels; `make test-all` installs `redis7` and adds it."""
 
 # Every server has this user (unless an `aclfile` is given), so that a test may lock out the default user
 # and still be able to look inside.
@@ -89,6 +89,10 @@ def _discover() -> dict[str, Flavour]:
 
 
 FLAVOURS: dict[str, Flavour] = _discover()
+"""What is installed, whether or not this run uses it."""
+
+if missing := set(SERVERS) - set(FLAVOURS):
+    raise RuntimeError(f"TEST_SERVERS names servers that are not installed: {', '.join(sorted(missing))}")
 
 _alive: weakref.WeakSet[Server] = weakref.WeakSet()
 
