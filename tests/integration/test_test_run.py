@@ -37,7 +37,18 @@ def run(tmp_path: Path):
             f"[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\ntimeout = {timeout}\n"
         )
         finished = subprocess.run(
-            [sys.executable, "-m", "pytest", "-rA", "-p", "no:randomly", "-p", "no:cacheprovider", *options],
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-rA",
+                "-p",
+                "no:randomly",
+                "-p",
+                "no:cacheprovider",
+                f"--basetemp={tmp_path}/base",
+                *options,
+            ],
             cwd=tmp_path,
             env={k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "TEST_"))}
             | {"PYTHONPATH": str(ROOT)},
@@ -133,7 +144,7 @@ def test_what_a_test_leaves_behind_is_named_and_fails_the_run(run) -> None:
                 subprocess.run(["true"], check=True)
 
         def test_leaves_a_process():
-            subprocess.Popen(["sleep", "60"], start_new_session=True)
+            subprocess.Popen(["sleep", "60"], start_new_session=True, stdout=subprocess.DEVNULL)
 
         def test_leaves_a_directory():
             tempfile.mkdtemp(prefix="forgotten-")
@@ -143,7 +154,7 @@ def test_what_a_test_leaves_behind_is_named_and_fails_the_run(run) -> None:
     for process in re.findall(r"the process (\d+) \(sleep 60\)", printed):
         os.kill(int(process), 9)
     assert "3 passed" in printed
-    left = printed.partition("left behind by tests")[2]
+    left = printed.partition("left behind by tests")[2].partition("short test summary")[0]
     assert re.search(r"\(sleep 60\), started by test_planted.py::test_leaves_a_process", left), printed
     assert re.search(r"forgotten-\w+, first seen after test_planted.py::test_leaves_a_directory", left)
     assert "test_tidy" not in left

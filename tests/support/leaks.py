@@ -80,7 +80,8 @@ class LeakCheck:
     def pytest_testnodedown(self, node: Any) -> None:
         self._found += getattr(node, "workeroutput", {}).get("leaks", ())
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    # After the workers have ended, and before the summary is written.
+    @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, Any, Any]:
         result = yield
         self._found += _noted
