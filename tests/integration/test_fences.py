@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 import redis.asyncio
-from tests.support.servers import REQUIRED
+from tests.support.servers import SERVERS
 from tests.support.threads import InThread
 
 import leasehold
@@ -120,7 +120,7 @@ async def test_fences_grow_through_flushall(any_server: Server, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("flavour", REQUIRED)
+@pytest.mark.parametrize("flavour", SERVERS)
 async def test_fences_grow_through_a_restart_without_data(
     own_server: Callable[..., Server], kind: str, flavour: str
 ) -> None:
@@ -138,7 +138,7 @@ async def test_fences_grow_through_a_restart_without_data(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("flavour", REQUIRED)
+@pytest.mark.parametrize("flavour", SERVERS)
 async def test_fences_grow_through_a_restart_from_an_older_snapshot(
     own_server: Callable[..., Server], kind: str, flavour: str
 ) -> None:
@@ -158,7 +158,7 @@ async def test_fences_grow_through_a_restart_from_an_older_snapshot(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("flavour", REQUIRED)
+@pytest.mark.parametrize("flavour", SERVERS)
 async def test_fences_grow_on_a_promoted_replica_that_has_missed_grants(
     own_server: Callable[..., Server], proxy: Proxy, kind: str, flavour: str
 ) -> None:

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.servers import REQUIRED
+from tests.support.servers import SERVERS
 from tests.support.threads import InThread
 from tests.support.waiting import eventually_async
 
@@ -74,7 +74,7 @@ async def soon(call: Any) -> Any:
 # Pushes
 
 
-@pytest.mark.parametrize("flavour", REQUIRED)
+@pytest.mark.parametrize("flavour", SERVERS)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_waiter_is_told_and_need_not_look(
     own_server: Callable[..., Server], flavour: str, kind: str
@@ -95,7 +95,7 @@ async def test_a_waiter_is_told_and_need_not_look(
         lease.check()
 
 
-@pytest.mark.parametrize("flavour", REQUIRED)
+@pytest.mark.parametrize("flavour", SERVERS)
 @pytest.mark.parametrize("begin", ["late", "early"])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_with_every_push_dropped_a_waiter_gets_the_lock_by_looking(
@@ -125,7 +125,7 @@ async def test_with_every_push_dropped_a_waiter_gets_the_lock_by_looking(
             await lease.release()
 
 
-@pytest.mark.parametrize("flavour", REQUIRED)
+@pytest.mark.parametrize("flavour", SERVERS)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_waiter_looks_when_the_lease_before_it_ends(
     own_server: Callable[..., Server], flavour: str, kind: str
@@ -300,7 +300,7 @@ async def join(server: Server, clients: list[Any]) -> dict[int, asyncio.Task[Any
     return waiting
 
 
-@pytest.mark.parametrize("flavour", REQUIRED)
+@pytest.mark.parametrize("flavour", SERVERS)
 @pytest.mark.parametrize("keeps", [True, False], ids=["with AOF", "without data"])
 async def test_waiters_go_on_after_the_server_was_killed_and_restarted(
     own_server: Callable[..., Server], flavour: str, keeps: bool

@@ -14,7 +14,7 @@ import hiredis
 import pytest
 import redis
 import redis.asyncio
-from tests.support.servers import REQUIRED
+from tests.support.servers import SERVERS
 from tests.support.threads import InThread
 from tests.support.waiting import eventually_async
 
@@ -140,7 +140,7 @@ async def use(locks: Any, names: list[str], holds: Holds, is_over: threading.Eve
             return
 
 
-@pytest.mark.parametrize("flavour", REQUIRED)
+@pytest.mark.parametrize("flavour", SERVERS)
 async def test_a_server_killed_and_restarted_in_the_middle_of_traffic_stays_exclusive(
     own_server: Callable[..., Server], flavour: str, count: Count
 ) -> None:
@@ -387,7 +387,7 @@ async def test_a_plain_server_asked_for_tls_fails_in_time(valkey: Server, kind: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("flavour", REQUIRED)
+@pytest.mark.parametrize("flavour", SERVERS)
 async def test_a_server_out_of_memory_grants_nothing_but_lets_holders_renew_and_release(
     own_server: Callable[..., Server], flavour: str, kind: str
 ) -> None:
@@ -411,7 +411,7 @@ async def test_a_server_out_of_memory_grants_nothing_but_lets_holders_renew_and_
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("flavour", REQUIRED)
+@pytest.mark.parametrize("flavour", SERVERS)
 async def test_a_read_only_replica_refuses_and_can_be_inspected(
     own_server: Callable[..., Server], flavour: str, kind: str
 ) -> None:
@@ -468,7 +468,7 @@ def fresh_warnings() -> None:
 
 @pytest.mark.usefixtures("fresh_warnings")
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("flavour", REQUIRED)
+@pytest.mark.parametrize("flavour", SERVERS)
 async def test_a_server_that_evicts_keys_is_refused_unless_allowed(
     own_server: Callable[..., Server], flavour: str, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
