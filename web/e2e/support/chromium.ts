@@ -21,7 +21,7 @@ export function chromiumPath(): string {
   const found = places.find((place) => place !== undefined && existsSync(place));
   if (!found)
     throw new Error(
-      'There is no Chromium. `make chromium` installs it; CHROMIUM names one that is elsewhere.',
+      'There is no Chromium. `make system` installs it; CHROMIUM names one that is elsewhere.',
     );
   return found;
 }
