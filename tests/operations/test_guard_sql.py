@@ -26,17 +26,17 @@ from sqlalchemy.orm import (
     sessionmaker,
 )
 from tests.support.databases import DRIVERS, Database, settle
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold import InvalidRequest, LeaseLost, StaleFence, blocking
 from leasehold.operations.guards.sql import Fenced, guarded_update, load_for_update
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from tests.support.postgres import Postgres
+    from tests.support.postgres import PostgresAddress
     from tests.support.servers import Server
 
 
@@ -131,13 +131,15 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def filled_postgres(postgres: Postgres) -> Postgres:
-    fill(postgres.url())
-    return postgres
+def filled_postgres(postgres: PostgresAddress) -> Iterator[PostgresAddress]:
+    """A database of this module's own, with the tables."""
+    with postgres.database("guard_sql") as database:
+        fill(database.url())
+        yield database
 
 
 @pytest.fixture
-def refilled_postgres(filled_postgres: Postgres) -> Postgres:
+def refilled_postgres(filled_postgres: PostgresAddress) -> PostgresAddress:
     with filled_postgres.connect() as connection:
         connection.execute("TRUNCATE deals, shares, tickets, payments, refunds")
         connection.execute("INSERT INTO deals (id, cents, state, owner_id) VALUES (42, 100, 'open', 1)")
@@ -515,7 +517,7 @@ at_every_level = pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE
 
 
 @pytest.fixture
-async def isolated(level: str, refilled_postgres: Postgres) -> AsyncIterator[Database]:
+async def isolated(level: str, refilled_postgres: PostgresAddress) -> AsyncIterator[Database]:
     database = Database(refilled_postgres.url("asyncpg"), isolation_level=level)
     yield database
     await database.close()
@@ -523,14 +525,14 @@ async def isolated(level: str, refilled_postgres: Postgres) -> AsyncIterator[Dat
 
 @at_every_level
 async def test_the_older_of_two_at_once_is_refused(
-    isolated: Database, level: str, postgres: Postgres
+    isolated: Database, level: str, refilled_postgres: PostgresAddress
 ) -> None:
     async with isolated.session() as newer, isolated.session() as older:
         # From here on it sees nothing newer at the higher levels.
         await older.execute(text("SELECT 1 FROM deals"))
         await load_for_update(newer, Deal, 42, 2)
         late = asyncio.create_task(settle(guarded_update(older, Deal, 42, 1, {"amount": 1})))
-        await eventually_async(lambda: is_waiting_for_a_row(postgres), within=30)
+        await eventually_async(lambda: is_waiting_for_a_row(refilled_postgres))
         await guarded_update(newer, Deal, 42, 2, {"amount": 90})
         await newer.commit()
         if level == "READ COMMITTED":
@@ -549,12 +551,12 @@ async def test_the_older_of_two_at_once_is_refused(
 
 @at_every_level
 async def test_the_newer_of_two_at_once_builds_on_what_the_older_wrote(
-    isolated: Database, level: str, postgres: Postgres
+    isolated: Database, level: str, refilled_postgres: PostgresAddress
 ) -> None:
     async with isolated.session() as older, isolated.session() as newer:
         deal = await load_for_update(older, Deal, 42, 1)
         loading = asyncio.create_task(settle(load_for_update(newer, Deal, 42, 2)))
-        await eventually_async(lambda: is_waiting_for_a_row(postgres), within=30)
+        await eventually_async(lambda: is_waiting_for_a_row(refilled_postgres))
         deal.amount += 10
         await older.commit()
         if level == "READ COMMITTED":
@@ -573,10 +575,10 @@ async def test_the_newer_of_two_at_once_builds_on_what_the_older_wrote(
 SERIALIZATION_FAILURE = "40001"
 
 
-def is_waiting_for_a_row(postgres: Postgres) -> bool:
-    with postgres.connect() as connection:
+def is_waiting_for_a_row(database: PostgresAddress) -> bool:
+    with database.connect() as connection:
         waiting = connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         ).fetchone()
     return waiting is not None and waiting[0] > 0
 
@@ -625,7 +627,7 @@ for module, package in ("sql", "sqlalchemy"), ("http", "httpx"), ("http", "fasta
     del sys.modules[package]
 """
     ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT, check=False
     )
     assert ran.stdout.splitlines() == [
         f"leasehold.operations.guards.{module} needs {package}: pip install 'leasehold[operations]'"
@@ -654,7 +656,7 @@ with Session(engine) as session:
 engine.dispose()
 """
     ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT, check=False
     )
     assert ran.stdout == "6\n", ran.stderr
 

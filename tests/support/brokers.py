@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
 from tests.support.launching import launch
+from tests.support.waiting import LIMIT
 
 if TYPE_CHECKING:
     import subprocess
@@ -67,7 +68,7 @@ class Broker:
     def close(self) -> None:
         for process in reversed(self._processes):
             process.kill()
-            process.wait(30)
+            process.wait(LIMIT)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def log_tail(self) -> str:

@@ -10,6 +10,8 @@ from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
+from tests.support.waiting import LIMIT
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -30,7 +32,7 @@ class Database:
         self.url = url
         self.is_async = url.partition(":")[0].endswith(("aiosqlite", "asyncpg"))
         if url.startswith("sqlite"):
-            options.setdefault("connect_args", {"timeout": 30})
+            options.setdefault("connect_args", {"timeout": LIMIT})
         self.engine: Any = (create_async_engine if self.is_async else create_engine)(url, **options)
 
     @property

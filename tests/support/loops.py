@@ -6,6 +6,8 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tests.support.waiting import LIMIT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
@@ -20,7 +22,7 @@ class LoopThread:
         self._thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T], within: float = 10.0) -> T:
+    def run(self, work: Coroutine[Any, Any, T], within: float = LIMIT) -> T:
         """Run the coroutine in the loop and wait for its answer."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(within)
 

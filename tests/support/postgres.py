@@ -11,13 +11,19 @@ import subprocess
 import tempfile
 import time
 import weakref
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
+from uuid import uuid4
 
 import psycopg
 
 from tests.support.launching import launch
 from tests.support.servers import reserve_port
+from tests.support.waiting import LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _alive: weakref.WeakSet[Postgres] = weakref.WeakSet()
 
@@ -44,21 +50,35 @@ def find_binaries() -> Path:
 
 
 class PostgresAddress:
-    """The address of a running server."""
+    """The address of a database on a running server; `postgres` is the one that all tests share."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, name: str = "postgres") -> None:
         self.port = port
+        self.name = name
 
     def url(self, driver: str = "psycopg") -> str:
         """For SQLAlchemy, with any driver: psycopg (sync and async) or asyncpg."""
-        return f"postgresql+{driver}://postgres@127.0.0.1:{self.port}/postgres"
+        return f"postgresql+{driver}://postgres@127.0.0.1:{self.port}/{self.name}"
 
     def connect(self) -> psycopg.Connection:
         """A connection that commits each statement, for looking inside."""
         return psycopg.connect(
-            f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres connect_timeout=5",
+            f"host=127.0.0.1 port={self.port} user=postgres dbname={self.name} connect_timeout={LIMIT:.0f}",
             autocommit=True,
         )
+
+    @contextmanager
+    def database(self, name: str) -> Iterator[PostgresAddress]:
+        """An empty database whose name begins with `name` and is used by nothing else, dropped in the end."""
+        made = PostgresAddress(self.port, f"{name}_{uuid4().hex}")
+        with self.connect() as connection:
+            # From template0: CREATE DATABASE fails if there is a connection to the template.
+            connection.execute(f"CREATE DATABASE {made.name} TEMPLATE template0")
+        try:
+            yield made
+        finally:
+            with self.connect() as connection:
+                connection.execute(f"DROP DATABASE {made.name} WITH (FORCE)")
 
 
 class Postgres(PostgresAddress):
@@ -84,7 +104,7 @@ class Postgres(PostgresAddress):
             ]  # fmt: skip
         _alive.add(self)
 
-    def start(self, within: float = 60.0) -> Self:
+    def start(self, within: float = LIMIT) -> Self:
         """Make the database and wait until the server answers."""
         made = subprocess.run(
             [*self._as_user, self._binaries / "initdb", "-D", self.directory / "data", "-U", "postgres",
@@ -140,10 +160,10 @@ class Postgres(PostgresAddress):
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT)
             try:
-                self._process.wait(10)
+                self._process.wait(LIMIT)
             except subprocess.TimeoutExpired:
                 self._process.kill()
-                self._process.wait(10)
+                self._process.wait(LIMIT)
         self._reserved.close()
         shutil.rmtree(self.directory, ignore_errors=True)
         _alive.discard(self)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tests.support.launching import launch
+from tests.support.waiting import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +95,7 @@ class Child:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def read(self, timeout: float = 30.0) -> Any:
+    def read(self, timeout: float = LIMIT) -> Any:
         """The child's next line. Fails if it ended without one (with its stderr), or is silent too long."""
         assert self._process.stdout
         deadline = time.monotonic() + timeout
@@ -112,7 +113,7 @@ class Child:
         except ValueError:
             raise AssertionError(f"the child said something that is not JSON: {line!r}") from None
 
-    async def aread(self, timeout: float = 30.0) -> Any:
+    async def aread(self, timeout: float = LIMIT) -> Any:
         """`read` for async tests."""
         return await asyncio.to_thread(self.read, timeout)
 
@@ -139,7 +140,7 @@ class Child:
         """SIGCONT."""
         self._process.send_signal(signal.SIGCONT)
 
-    def wait(self, timeout: float = 10.0) -> int:
+    def wait(self, timeout: float = LIMIT) -> int:
         """The exit code; negative for a signal."""
         return self._process.wait(timeout)
 

@@ -13,6 +13,7 @@ from typing import Literal, Self
 from tests.support.loops import LoopThread
 from tests.support.resp import FrameSplitter
 from tests.support.servers import reserve_port
+from tests.support.waiting import LIMIT
 
 Direction = Literal["requests", "replies", "both"]
 _Way = Literal["requests", "replies"]
@@ -255,10 +256,10 @@ class _Link:
 
     async def _let_the_server_finish(self) -> None:
         """A half-close is read after all the requests, and the server closes when it has executed them: so the
-        client learns of the cut only after its request took effect. A paused server is not waited for."""
+        client learns of the cut only after its request took effect. Do not combine it with a paused server."""
         self.server.shutdown(socket.SHUT_WR)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.server_ended.wait(), 1)
+            await asyncio.wait_for(self.server_ended.wait(), LIMIT)
 
 
 class _Stream:

@@ -25,7 +25,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.support.launching import launch
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT, eventually
 
 if TYPE_CHECKING:
     from tests.support.tls import Certificates
@@ -53,7 +53,7 @@ class Flavour:
         """Whether the binary was built with TLS: asked for a TLS port, it then misses its certificate."""
         with tempfile.TemporaryDirectory() as empty:
             command = [self.binary, "--port", "0", "--tls-port", "1", "--save", ""]
-            asked = subprocess.run(command, cwd=empty, capture_output=True, timeout=10, check=False)
+            asked = subprocess.run(command, cwd=empty, capture_output=True, timeout=LIMIT, check=False)
         return b"tls-cert-file" in asked.stdout
 
 
@@ -80,7 +80,7 @@ def _discover() -> dict[str, Flavour]:
     for name, binary in _candidates().items():
         if binary is None or not os.access(binary, os.X_OK):
             continue
-        told = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=False)
+        told = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=LIMIT, check=False)
         if match := re.search(r"v=([\d.]+)", told.stdout):
             version = tuple(int(part) for part in match[1].split("."))
             if name != "redis7" or version >= (7,):
@@ -176,7 +176,7 @@ class Server:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self, within: float = 10.0, **overrides: Option) -> Self:
+    def start(self, within: float = LIMIT, **overrides: Option) -> Self:
         """Start and wait until it answers. `overrides` are options for this start only."""
         if self.is_running:
             return self
@@ -198,7 +198,7 @@ class Server:
                 return self
         raise ServerFailedError(f"no port could be had\n{self.log_tail()}")
 
-    def wait_ready(self, within: float = 10.0) -> None:
+    def wait_ready(self, within: float = LIMIT) -> None:
         """Wait until the server answers and has loaded its data."""
         deadline = time.monotonic() + within
         last = "nothing tried"
@@ -253,7 +253,7 @@ class Server:
         login: dict[str, Any] = {"username": ADMIN_USER, "password": ADMIN_PASSWORD}
         if "aclfile" in self.options:
             login = {"password": self.options.get("requirepass")}
-        settings: dict[str, Any] = {"protocol": 2, "socket_timeout": 10, **login, **options}
+        settings: dict[str, Any] = {"protocol": 2, "socket_timeout": LIMIT, **login, **options}
         return redis.Redis(host="127.0.0.1", port=self.port, retry=Retry(NoBackoff(), 0), **settings)
 
     def call(self, *command: str | bytes | float) -> Any:
@@ -311,7 +311,7 @@ class Server:
             client.config_set("masterauth", ADMIN_PASSWORD)
             client.execute_command("REPLICAOF", "127.0.0.1", via or primary.port)
 
-    def wait_until_synced(self, within: float = 15.0) -> None:
+    def wait_until_synced(self, within: float = LIMIT) -> None:
         """Wait until this replica has all that its primary had written when asked."""
         if self._upstream is None:
             raise ServerFailedError("not a replica")
@@ -377,10 +377,10 @@ class Server:
             self._process.send_signal(how)
             self._process.send_signal(signal.SIGCONT)  # a stopped process does not notice SIGTERM
         try:
-            self._process.wait(10)
+            self._process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(LIMIT)
         self._process = None
 
     def _wipe(self) -> None:
