@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from tests.contract.lines import LONG, join, run_out, token
+from tests.contract.lines import LONG, end_hold, join, run_out, token
 
 from leasehold import InvalidRequest
 
@@ -106,8 +106,8 @@ async def test_free_locks_are_not_listed(locks, rival):
     await (await locks.acquire("read", ttl=60, mode="shared")).release()
     await (await rival.take("taken", ttl=60)).release()
     await locks.acquire("held", ttl=60)
-    await locks.acquire("expired", ttl=0.05)
-    await locks.acquire("read and expired", ttl=0.05, mode="shared")
+    await locks.acquire("expired", ttl=0.2)
+    await locks.acquire("read and expired", ttl=0.2, mode="shared")
     await run_out(locks, "expired")
     await run_out(locks, "read and expired")
     assert await names_of(rival) == ["held"]
@@ -116,9 +116,9 @@ async def test_free_locks_are_not_listed(locks, rival):
 async def test_a_lock_that_is_only_waited_for_is_listed(combination, opened, locks):
     """Its hold has run out, and it is somebody's turn who has not noticed yet."""
     slow = await opened(combination[1], retry_interval=5)
-    await locks.ask("a", token(1), ttl=0.2)
+    fence, *_ = await locks.ask("a", token(1))
     await slow.ask("a", token(2), wait=LONG)
-    await run_out(locks, "a")
+    await end_hold(locks, "a", token(1), fence)
     (info,) = await locks.list()
     assert (info.name, info.is_held, info.waiters, info.holds) == ("a", False, 1, ())
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold import InProgress, InvalidRequest, LeaseLost
 
@@ -73,13 +73,13 @@ async def test_a_result_that_is_not_json_is_a_clear_error_and_nothing_is_kept(lo
 
 
 async def test_the_keys_have_the_names_that_the_design_fixes_and_share_a_slot(locks, admin):
-    await once(locks, "payout:42", Work({"paid": 1}), ttl=100)
-    await first_time(locks, "deposit", "0xabc", ttl=100)
+    await once(locks, "payout:42", Work({"paid": 1}), ttl=1000)
+    await first_time(locks, "deposit", "0xabc", ttl=1000)
     names = set(admin.keys())
     assert {b"idempotency:{payout:42}", b"idempotency:{deposit:0xabc}"} <= names
     assert all(b"{payout:42}" in name or b"{deposit:0xabc}" in name for name in names)
-    assert 90_000 < admin.pttl("idempotency:{payout:42}") <= 100_000
-    assert 90_000 < admin.pttl("idempotency:{deposit:0xabc}") <= 100_000
+    assert 900_000 < admin.pttl("idempotency:{payout:42}") <= 1_000_000
+    assert 900_000 < admin.pttl("idempotency:{deposit:0xabc}") <= 1_000_000
 
 
 async def test_whoever_comes_meanwhile_waits_for_the_result(on_every_side):
@@ -90,7 +90,7 @@ async def test_whoever_comes_meanwhile_waits_for_the_result(on_every_side):
         def work():
             loop.call_soon_threadsafe(begun.set)
             if locks.is_blocking:
-                asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(60)
+                asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(LIMIT)
                 return "done"
 
             async def go_on_then():
@@ -102,7 +102,7 @@ async def test_whoever_comes_meanwhile_waits_for_the_result(on_every_side):
         other = Work("something else")
         first = asyncio.create_task(once(locks, name, work))
         await begun.wait()
-        others = [asyncio.create_task(once(locks, name, other, wait=60)) for _ in range(3)]
+        others = [asyncio.create_task(once(locks, name, other, wait=LIMIT)) for _ in range(3)]
         with pytest.raises(InProgress) as meanwhile:
             await once(locks, name, other, wait=0)
         assert meanwhile.value.code == "in_progress"
@@ -125,7 +125,7 @@ async def test_a_run_that_lost_its_lease_keeps_nothing(on_every_side):
 
         with pytest.raises(LeaseLost):
             await once(locks, name, lose_the_lease)
-        assert await once(locks, name, Work("in time"), wait=60, lease_ttl=5) == "in time"
+        assert await once(locks, name, Work("in time"), wait=LIMIT, lease_ttl=5) == "in time"
 
     await on_every_side(behaviour)
 

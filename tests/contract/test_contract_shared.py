@@ -6,8 +6,17 @@ import asyncio
 import time
 
 import pytest
-from tests.contract.lines import LONG, join, token
-from tests.support.waiting import eventually_async
+from tests.contract.lines import (
+    CLAIM_WINDOW,
+    LONG,
+    join,
+    join_behind_one_who_gives_up,
+    renewed,
+    seen_within,
+    token,
+    with_a_ttl_that_lasts,
+)
+from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold import AcquireTimeout, InvalidRequest, LeaseLost, LockBusy
 from leasehold.core.answers import DONE, Busy, Ended, Renewal
@@ -95,22 +104,28 @@ async def test_a_writer_gets_the_lock_when_the_last_reader_has_left(locks, rival
 async def test_writers_and_readers_never_meet(every_side):
     """Every side reads and writes at once: a writer is alone, readers see no half-done work."""
     now = {"readers": 0, "writers": 0, "value": 0, "most": 0}
+    all_readers = 2 * len(every_side)
+    all_are_reading = asyncio.Event()
 
     async def read(locks):
         for _ in range(3):
-            lease = await locks.acquire("a", ttl=30, wait=LONG, **SHARED)
+            lease = await locks.acquire("a", ttl=LONG, wait=LONG, **SHARED)
             now["readers"] += 1
             now["most"] = max(now["most"], now["readers"])
             assert now["writers"] == 0
             seen = now["value"]
+            if now["readers"] == all_readers:
+                all_are_reading.set()
+            await all_are_reading.wait()
             await asyncio.sleep(0.002)
             assert (now["value"], now["writers"]) == (seen, 0)
             now["readers"] -= 1
             await lease.release()
 
     async def write(locks):
+        await all_are_reading.wait()
         for _ in range(2):
-            lease = await locks.acquire("a", ttl=30, wait=LONG)
+            lease = await locks.acquire("a", ttl=LONG, wait=LONG)
             now["writers"] += 1
             assert (now["readers"], now["writers"]) == (0, 1)
             value = now["value"]
@@ -125,7 +140,7 @@ async def test_writers_and_readers_never_meet(every_side):
             for work in (read, write, read):
                 group.create_task(work(locks))
     assert now["value"] == 2 * len(every_side)
-    assert now["most"] > 1
+    assert now["most"] == all_readers
 
 
 # The queue
@@ -173,11 +188,16 @@ async def test_readers_next_to_each_other_in_the_queue_are_let_in_together(locks
 async def test_readers_are_let_in_together_in_one_step_and_up_to_the_next_writer(combination, opened, locks):
     """By the release itself: none of them has looked."""
     slow = await opened(combination[1], **RARELY)
-    fence, *_ = await locks.ask("a", token(1))
-    for number, mode in enumerate(("shared", "shared", "exclusive", "shared"), 2):
-        await slow.ask("a", token(number), mode=mode, wait=LONG, holder=f'"{number}"')
-    await locks.ask_store("release", "a", token(1), fence, None)
-    info = await locks.inspect("a")
+
+    async def scene(number):
+        name = f"lock {number}"
+        fence, *_ = await locks.ask(name, token(1))
+        for number, mode in enumerate(("shared", "shared", "exclusive", "shared"), 2):
+            await slow.ask(name, token(number), mode=mode, wait=LONG, holder=f'"{number}"')
+        await locks.ask_store("release", name, token(1), fence, None)
+        return fence, await locks.inspect(name)
+
+    fence, info = await seen_within(CLAIM_WINDOW, scene)
     assert sorted(hold.holder for hold in info.holds) == ["2", "3"]
     assert (info.mode, info.waiters) == ("shared", 2)
     assert len({fence, *(hold.fence for hold in info.holds)}) == 3
@@ -193,13 +213,12 @@ async def test_a_reader_joins_the_readers_that_were_let_in_from_the_queue(locks,
 
 async def test_a_writer_who_gives_up_lets_the_readers_behind_it_in(on_every_side):
     async def behaviour(locks, name):
-        await locks.acquire(name, ttl=60, holder="first", **SHARED)
-        writer = await join(locks, name, wait=3)
-        reader = await join(locks, name, holder="behind", **SHARED)
-        with pytest.raises(AcquireTimeout):
-            await writer
+        async def hold(lock):
+            return await locks.acquire(lock, ttl=300, holder="first", **SHARED)
+
+        first, reader = await join_behind_one_who_gives_up(locks, name, hold, holder="behind", **SHARED)
         await reader
-        assert sorted(await holders_of(locks, name)) == ["behind", "first"]
+        assert sorted(await holders_of(locks, first.name)) == ["behind", "first"]
 
     await on_every_side(behaviour)
 
@@ -217,11 +236,11 @@ async def test_a_writer_of_a_dead_client_does_not_keep_readers_out_for_long(on_e
 
 async def test_a_reader_that_was_waited_for_has_its_whole_ttl(locks, rival):
     writer = await locks.acquire("a", ttl=60)
-    waiting = await join(rival, "a", ttl=40, **SHARED)
+    waiting = await join(rival, "a", ttl=300, **SHARED)
     await writer.release()
     lease = await waiting
-    assert 30 < lease.remaining() <= 40
-    assert 30 < (await locks.inspect("a")).remaining <= 40
+    assert 200 < lease.remaining() <= 300
+    assert 200 < (await locks.inspect("a")).remaining <= 300
 
 
 async def test_a_renewed_reader_that_was_waited_for_lasts_beyond_its_claim_window(on_every_side):
@@ -231,7 +250,7 @@ async def test_a_renewed_reader_that_was_waited_for_lasts_beyond_its_claim_windo
             waiting = await join(locks, name, ttl=30, renew=True, **SHARED)
             await writer.release()
             lease = await waiting
-            await eventually_async(lambda lease=lease: lease.is_lost or lease.remaining() > 10, within=20)
+            await eventually_async(lambda lease=lease: lease.is_lost or lease.remaining() > 10)
             if not lease.is_lost:
                 break
         lease.check()
@@ -262,29 +281,30 @@ async def test_a_reader_who_leaves_leaves_the_others_in(locks, rival, admin):
 
 
 async def test_a_reader_renews_its_own_lease_only(locks, rival):
-    one = await locks.acquire("a", ttl=20, holder="one", **SHARED)
-    two = await rival.acquire("a", ttl=20, holder="two", **SHARED)
-    await one.renew(100)
+    one = await locks.acquire("a", ttl=200, holder="one", **SHARED)
+    two = await rival.acquire("a", ttl=200, holder="two", **SHARED)
+    await one.renew(1000)
     left = {hold.holder: hold.remaining for hold in (await locks.inspect("a")).holds}
-    assert 50 < left["one"] <= 100
-    assert 0 < left["two"] <= 20
-    assert 50 < one.remaining() <= 100
-    await one.renew(5)
-    assert one.remaining() <= 5
+    assert 500 < left["one"] <= 1000
+    assert 0 < left["two"] <= 200
+    assert 500 < one.remaining() <= 1000
+    await one.renew(50)
+    assert one.remaining() <= 50
     left = {hold.holder: hold.remaining for hold in (await locks.inspect("a")).holds}
-    assert left["one"] <= 5
+    assert left["one"] <= 50
     assert left["two"] > 0
     two.check()
 
 
 async def test_a_reader_is_kept_alive(on_every_side):
     async def behaviour(locks, name):
-        lease = await locks.acquire(name, ttl=4, renew=True, **SHARED)
-        trusted_until = lease.valid_until
-        await eventually_async(lambda: lease.valid_until > trusted_until, within=20)
-        lease.check()
-        await lease.release()
-        assert not (await locks.inspect(name)).is_held
+        async def attempt(ttl):
+            lease = await locks.acquire(name, ttl=ttl, renew=True, **SHARED)
+            await renewed(lease)
+            await lease.release()
+            await eventually_async(lambda: _is(holders_of(locks, name), []))
+
+        await with_a_ttl_that_lasts(attempt)
 
     await on_every_side(behaviour)
 
@@ -345,12 +365,12 @@ async def test_release_and_renew_of_a_reader_touch_only_its_own_token(locks, riv
 
 async def test_a_reader_who_asks_again_has_the_same_fence_and_the_time_left(combination, opened):
     locks = await opened(combination[1], **RARELY)
-    fence, left, _ = await locks.ask("a", token(1), ttl=30, **SHARED)
-    assert left == 30
-    await locks.ask("a", token(2), ttl=30, **SHARED)
-    fence_again, left, _ = await locks.ask("a", token(1), ttl=60, **SHARED)
+    fence, left, _ = await locks.ask("a", token(1), ttl=300, **SHARED)
+    assert left == 300
+    await locks.ask("a", token(2), ttl=300, **SHARED)
+    fence_again, left, _ = await locks.ask("a", token(1), ttl=600, **SHARED)
     assert fence_again == fence
-    assert 10 < left <= 30
+    assert 200 < left <= 300
     assert len((await locks.inspect("a")).holds) == 2
     assert isinstance(await locks.ask("a", token(3)), Busy)
 
@@ -359,7 +379,7 @@ async def test_max_hold_ends_a_reader_alone(on_every_side):
     async def behaviour(locks, name):
         ending = await locks.acquire(name, ttl=20, max_hold=1, renew=True, holder="ending", **SHARED)
         staying = await locks.acquire(name, ttl=60, holder="staying", **SHARED)
-        assert await ending.lost(20) == "max_hold"
+        assert await ending.lost(LIMIT) == "max_hold"
         staying.check()
         await eventually_async(lambda: _is(holders_of(locks, name), ["staying"]))
 

@@ -27,6 +27,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from tests.support.waiting import LIMIT
 
 ROOT = Path(__file__).parents[2]
 # Also in lists and quotations, and to the end of the page if it is not closed: none may escape.
@@ -73,7 +74,7 @@ class Example:
             env={**os.environ, **environ},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=LIMIT,
             check=False,
         )
         assert ran.returncode == 0, ran.stderr

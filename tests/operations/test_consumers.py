@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.operations.wires import NatsWire, RabbitWire, RedisWire, Wire
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.operations import Operations, Purpose, Purposes
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 # RabbitMQ takes its time to start on a busy machine.
 pytestmark = pytest.mark.timeout(300)
 
-WITHIN = 60.0
 PURPOSES = Purposes(
     [
         Purpose("deal", "deal:{deal_id}", ttl=30, wait=0.05, retry_interval=0.02),
@@ -69,12 +68,12 @@ async def test_a_message_whose_lock_is_busy_is_given_back_until_it_is_free(wire,
     other = await locks.acquire("deal:42", ttl=300)
     async with consuming(wire, locks, handle, key=lambda body: body["deal_id"]):
         await wire.publish({"deal_id": 42})
-        await eventually_async(lambda: times_nacked(caplog) >= 2, within=WITHIN)
+        await eventually_async(lambda: times_nacked(caplog) >= 2)
         assert not done
         await other.release()
-        await eventually_async(lambda: done == [42], within=WITHIN)
+        # Perhaps more than once: a message that takes long, as on a busy machine, is delivered again.
+        await eventually_async(lambda: 42 in done)
         await is_free(locks, "deal:42")
-    assert done == [42]
 
 
 async def test_a_message_is_given_back_while_the_store_is_away(wire, own_server, caplog) -> None:
@@ -85,13 +84,13 @@ async def test_a_message_is_given_back_while_the_store_is_away(wire, own_server,
 
     caplog.set_level(logging.WARNING, "leasehold")
     store = own_server("valkey9")
-    async with leasehold.connect(store.url, timeout=2) as locks, consuming(wire, locks, handle):
+    async with leasehold.connect(store.url, timeout=1) as locks, consuming(wire, locks, handle):
         store.kill()
         await wire.publish({"deal_id": 42})
-        await eventually_async(lambda: times_nacked(caplog) >= 2, within=WITHIN)
+        await eventually_async(lambda: times_nacked(caplog) >= 2)
         assert not done
         await asyncio.to_thread(store.start)
-        await eventually_async(lambda: done == [42], within=WITHIN)
+        await eventually_async(lambda: 42 in done)
         await is_free(locks, "deal:42")
 
 
@@ -105,15 +104,15 @@ async def test_a_lease_lost_on_the_way_stops_the_handler_and_gives_the_message_b
         if len(started) == 1:
             taken = await locks.take("deal:42")
             await taken.release()
-            await asyncio.sleep(WITHIN)
+            await asyncio.sleep(2 * LIMIT)
         done.append(body["deal_id"])
 
     caplog.set_level(logging.WARNING, "leasehold")
     async with consuming(wire, locks, handle):
         await wire.publish({"deal_id": 42})
-        await eventually_async(lambda: done == [42], within=WITHIN)
+        await eventually_async(lambda: 42 in done)
         await is_free(locks, "deal:42")
-    assert started == [42, 42]
+    assert len(started) > len(done)
     assert times_nacked(caplog) >= 1
 
 
@@ -126,8 +125,8 @@ async def test_a_duplicate_is_skipped(wire, locks) -> None:
     async with consuming(wire, locks, handle, once=lambda body: body["tx_hash"]):
         for tx_hash in ("0xa", "0xb", "0xa", "0xa", "0xb", "0xc"):
             await wire.publish({"deal_id": 42, "tx_hash": tx_hash})
-        await eventually_async(lambda: set(done) == {"0xa", "0xb", "0xc"}, within=WITHIN)
-        await eventually_async(lambda: nothing_is_left(wire), within=WITHIN)
+        await eventually_async(lambda: set(done) == {"0xa", "0xb", "0xc"})
+        await eventually_async(lambda: nothing_is_left(wire))
     assert sorted(done) == ["0xa", "0xb", "0xc"]
 
 
@@ -146,8 +145,8 @@ async def test_messages_about_one_thing_are_worked_on_one_at_a_time(wire, locks)
         for number in range(8):
             await wire.publish({"deal_id": 42, "number": number})
         # Some may be done more than once: whoever waits for the lock for too long is delivered again meanwhile.
-        await eventually_async(lambda: set(done) == set(range(8)), within=WITHIN)
-        await eventually_async(lambda: nothing_is_left(wire), within=WITHIN)
+        await eventually_async(lambda: set(done) == set(range(8)))
+        await eventually_async(lambda: nothing_is_left(wire))
         await is_free(locks, "deal:42")
     assert most == 1
 
@@ -180,7 +179,7 @@ async def dying(parent: Any, url: str) -> None:
 
 async def test_the_message_of_a_worker_that_was_killed_is_worked_on_by_another(valkey, locks, spawn) -> None:
     worker = spawn(dying, valkey.url)
-    assert await worker.aread(WITHIN) == {"ready": True}
+    assert await worker.aread() == {"ready": True}
     done = []
 
     async def handle(body: dict[str, Any]) -> None:
@@ -189,11 +188,11 @@ async def test_the_message_of_a_worker_that_was_killed_is_worked_on_by_another(v
     wire = RedisWire(valkey)
     wire.place = "dying"
     valkey.call("XADD", "dying", "*", "__data__", '{"deal_id": 42, "tx_hash": "0xa"}')
-    assert await worker.aread(WITHIN) == {"working_on": 42}
+    assert await worker.aread() == {"working_on": 42}
     before = (await locks.inspect("deal:42")).fence
     worker.kill()
     async with consuming(wire, locks, handle, once=lambda body: body["tx_hash"]):
-        await eventually_async(lambda: done, within=WITHIN)
+        await eventually_async(lambda: done)
         await is_free(locks, "deal:42")
     ((deal_id, after),) = done
     assert deal_id == 42
@@ -206,7 +205,7 @@ async def is_free(locks: leasehold.Client, name: str) -> None:
     async def free() -> bool:
         return not (await locks.inspect(name)).is_held
 
-    await eventually_async(free, within=WITHIN)
+    await eventually_async(free)
 
 
 async def nothing_is_left(wire: Wire) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PURPOSES = Purposes(
     [
         Purpose("deal", "deal:{deal_id}", ttl=30, wait=0),
-        Purpose("brief", "deal:{deal_id}", ttl=3, wait=0),
+        Purpose("brief", "deal:{deal_id}", ttl=30, wait=0),
         Purpose("transfer", "transfer:{source}:{target}", ttl=30, wait=0),
         Purpose("nightly", "nightly", ttl=30, wait=0),
     ]
@@ -491,5 +491,5 @@ class TestRedelivery:
         async with broker:
             await broker.start()
             await broker.publish(DEAL, channel="jobs")
-            await eventually_async(lambda: not subscriber.running, within=20)
+            await eventually_async(lambda: not subscriber.running)
         assert not ran

@@ -9,6 +9,7 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import create_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from tests.support.waiting import LIMIT
 
 import leasehold
 from leasehold import InvalidRequest, LeaseLost, StaleFence, blocking
@@ -39,7 +40,7 @@ class Deal(Fenced, Base):
 
 
 def deals_app(directory: Path, *, with_problems: bool = True) -> FastAPI:
-    engine = create_engine(f"sqlite:///{directory}/deals.db", connect_args={"timeout": 30})
+    engine = create_engine(f"sqlite:///{directory}/deals.db", connect_args={"timeout": LIMIT})
     Base.metadata.create_all(engine)
     with Session(engine) as session:
         session.add(Deal(id=42, amount=100))
@@ -96,13 +97,13 @@ async def test_the_fence_of_a_lease_reaches_the_row_and_a_stale_one_comes_back(
         old = locks.acquire("deal:42", ttl=60)
         new = locks.take("deal:42", ttl=60)
         paused = _still_sure_of_itself(old)
-        with httpx.Client(base_url=url) as web:
+        with httpx.Client(base_url=url, timeout=LIMIT) as web:
             answer = web.put("/deals/42?amount=90", auth=FenceAuth(new))
             assert answer.json() == {"fence": str(new.fence)}
             with pytest.raises(StaleFence) as refused:
                 web.put("/deals/42?amount=1", auth=FenceAuth(paused))
         assert (refused.value.seen, refused.value.given) == (new.fence, old.fence)
-        async with httpx.AsyncClient(base_url=url) as web:
+        async with httpx.AsyncClient(base_url=url, timeout=LIMIT) as web:
             await web.put("/deals/42?amount=80", auth=FenceAuth(new))
             with pytest.raises(StaleFence):
                 await web.put("/deals/42?amount=1", auth=FenceAuth(paused))

@@ -225,9 +225,7 @@ async def test_it_works_on_a_cluster(own_server: Callable[..., Server]) -> None:
 async def _until_cluster_is_up(server: Server) -> None:
     from tests.support.waiting import eventually_async
 
-    await eventually_async(
-        lambda: b"cluster_state:ok" in _as_bytes(server.call("CLUSTER", "INFO")), within=20
-    )
+    await eventually_async(lambda: b"cluster_state:ok" in _as_bytes(server.call("CLUSTER", "INFO")))
 
 
 def _as_bytes(answer: Any) -> bytes:

@@ -9,7 +9,7 @@ import redis
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Mapped, mapped_column, sessionmaker
 from tests.operations.pages import Page
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold.operations import STANDARD, Purpose, Purposes
 from leasehold.operations.guards.http import ReceivedFence, add_fence_problems
@@ -84,7 +84,7 @@ async def test_guards_with_threads(
 
     with (
         redis.Redis.from_url(names["url"], decode_responses=True) as client,
-        httpx.Client(base_url=listening(names["app"])) as web,
+        httpx.Client(base_url=listening(names["app"]), timeout=LIMIT) as web,
     ):
         await example.run(names | {"Deal": Deal, "sessions": sessions, "client": client, "web": web})
         assert client.get("deal:42:state") == "paid"
@@ -106,7 +106,7 @@ async def test_fastapi(example: Example, names: dict[str, Any]) -> None:
     ):
         assert (await web.post("/deals/42/close")).json() == {"closed under": "deal:42"}
         async with locks.lock("deal:42"):
-            busy = await web.post("/deals/42/close", timeout=60)
+            busy = await web.post("/deals/42/close", timeout=LIMIT)
     assert (busy.status_code, busy.json()["code"]) == (409, "acquire_timeout")
 
 
@@ -124,5 +124,5 @@ async def test_message_consumers(example: Example, names: dict[str, Any], capsys
         await broker.start()
         for deal_id in (42, 42, 43):
             await broker.publish({"deal_id": deal_id}, stream="payouts")
-        await eventually_async(has_paid, within=60)
+        await eventually_async(has_paid)
     assert said.count("paying 42") == 1

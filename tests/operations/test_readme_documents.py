@@ -9,11 +9,11 @@ import pytest
 from examples.wiki import Page as WikiPage
 from examples.wiki import Wiki, signed_in
 from tests.operations.pages import ROOT, Page
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.documents import Editor, Grant
-from leasehold.operations import Operations
+from leasehold.operations import STANDARD, Operations, Purposes
 from leasehold.operations.guards.sql import guarded_update
 from leasehold.operations.guards.valkey import guarded_set
 
@@ -32,7 +32,9 @@ def test_every_python_block_of_the_readme_is_run() -> None:
 
 @pytest.fixture
 def names(names: dict[str, Any]) -> dict[str, Any]:
-    return names | {"ops": Operations(names["locks"])}
+    # The time for which a deal's lock is waited for in vain.
+    purposes = Purposes.from_environ({"LEASEHOLD_PURPOSE_DEAL_WAIT": "50ms"}, base=STANDARD)
+    return names | {"ops": Operations(names["locks"], purposes)}
 
 
 @PAGE.runs("asyncio.run(main())")
@@ -101,7 +103,7 @@ async def test_an_endpoint_runs_under_its_lock_or_not_at_all(example: Example, n
     await example.run(names)
     assert (await names["web"].post("/deals/42/close")).json() == "closed under deal:42"
     async with names["locks"].lock("deal:42"):
-        busy = await names["web"].post("/deals/42/close", timeout=60)
+        busy = await names["web"].post("/deals/42/close", timeout=LIMIT)
     assert (busy.status_code, busy.headers["content-type"]) == (409, "application/problem+json")
     assert int(busy.headers["retry-after"]) > 0
 
@@ -122,7 +124,7 @@ async def test_a_consumer_does_each_payout_once_under_its_lock(
         await broker.start()
         for deal_id in (42, 42, 43):
             await broker.publish({"deal_id": deal_id}, stream="payouts")
-        await eventually_async(has_paid, within=60)
+        await eventually_async(has_paid)
     assert said.count("paying 42\n") == 1
 
 

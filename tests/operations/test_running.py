@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 
 import pytest
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT
 
 import leasehold
 from leasehold import InvalidRequest, LeaseLost, LockBusy, operations
@@ -21,6 +21,7 @@ QUICK = Purposes(
         Purpose("once_asked", "asked:{x}", ttl=30, wait=0),
         Purpose("transfer", "transfer:{source}:{target}", ttl=30, retry_interval=0.02),
         Purpose("short", "short", ttl=20, renew=False, max_hold=0.2),
+        Purpose("patient", "patient:{deal_id}", ttl=LIMIT, wait=LIMIT),
     ]
 )
 
@@ -217,7 +218,7 @@ class TestThreads:
     def test_run_one_at_a_time(self, blocking_ops) -> None:
         running, most, done = 0, 0, []
 
-        @blocking_ops.guarded("deal", deal_id=lambda event: event.deal_id)
+        @blocking_ops.guarded("patient", deal_id=lambda event: event.deal_id)
         def handle(event: Event, lease: leasehold.blocking.Lease) -> None:
             nonlocal running, most
             running += 1
@@ -230,8 +231,8 @@ class TestThreads:
         for worker in workers:
             worker.start()
         for worker in workers:
-            worker.join(30)
-        eventually(lambda: len(done) == 5)
+            worker.join(LIMIT)
+        assert len(done) == 5
         assert most == 1
         assert done == sorted(done)
 

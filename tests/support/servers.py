@@ -80,7 +80,9 @@ def _discover() -> dict[str, Flavour]:
     for name, binary in _candidates().items():
         if binary is None or not os.access(binary, os.X_OK):
             continue
-        told = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=LIMIT, check=False)
+        told = subprocess.run(
+            [binary, "--version"], capture_output=True, text=True, timeout=LIMIT, check=False
+        )
         if match := re.search(r"v=([\d.]+)", told.stdout):
             version = tuple(int(part) for part in match[1].split("."))
             if name != "redis7" or version >= (7,):

@@ -43,7 +43,10 @@ STALL_SHARE = 0.15
 TO_SETTLE = 120.0
 """Seconds after the load for everything to be done; it is over sooner when nothing moves any more."""
 
-NOTHING_MOVES = 15.0
+NOTHING_MOVES = 30.0
+
+TO_SHOW = 60.0
+"""Seconds of load at most, if that is more than twice what was asked for, until there is something to show."""
 
 
 class NotEmptyError(Exception):
@@ -124,15 +127,16 @@ class Scene:
         await self._api.end()
 
     async def _load(self, traffic: Traffic, progress: Progress, guards: str) -> None:
-        """For as long as was asked; if no stale write came up by then, which shows nothing, up to twice that."""
+        """For as long as was asked. If nobody was paused or killed by then, or no stale write came up, longer: it shows nothing yet."""
         bar = progress.add_task("load", total=self._options.seconds, figures="")
         began_at = time.monotonic()
+        longest = max(2 * self._options.seconds, TO_SHOW)
         self._chaos.begin()
         stop = asyncio.Event()
         coming = asyncio.ensure_future(traffic.keep_coming(stop))
         try:
             while (passed := time.monotonic() - began_at) < self._options.seconds or (
-                guards == "on" and not self._tally.refused and passed < 2 * self._options.seconds
+                guards == "on" and not self._tally.shows_something and passed < longest
             ):
                 if coming.done():
                     coming.result()

@@ -22,6 +22,11 @@ class Tally:
     last_done_at: float = field(default_factory=time.monotonic)
     written_at: dict[int, float] = field(default_factory=dict[int, float])
 
+    @property
+    def shows_something(self) -> bool:
+        """Whether all that a run is about has happened."""
+        return bool(self.refused and self.killed and self.paused)
+
     def count(self, event: dict[str, Any]) -> None:
         match event["event"]:
             case "done":
