@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 import redis.asyncio
 from tests.support.servers import SERVERS
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.core.running import run
@@ -176,6 +176,7 @@ class Locks:
 async def open_side(side: str, server: Server, **options: Any) -> AsyncIterator[Locks]:
     """A client of the kind that `side` names, closed in the end with all that belongs to it."""
     decoded = side.endswith("-decoded")
+    options = {"timeout": LIMIT} | options  # no test here is about a store that does not answer
     if side == "async":
         async with leasehold.connect(server.url, **options) as client:
             yield Locks(client)

@@ -18,7 +18,7 @@ from sqlalchemy.orm import DeclarativeBase
 from tests.support.brokers import nats_url, rabbit_url
 from tests.support.servers import reserve_port
 from tests.support.shared_services import port_of
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT, eventually
 
 import leasehold
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def locks(valkey: Server) -> AsyncIterator[leasehold.Client]:
     """A client of the session's Valkey, emptied."""
-    async with leasehold.connect(valkey.url) as client:
+    async with leasehold.connect(valkey.url, timeout=LIMIT) as client:
         yield client
 
 
@@ -52,11 +52,11 @@ def served(app: FastAPI) -> Iterator[str]:
         thread = threading.Thread(target=server.run)
         thread.start()
         try:
-            eventually(lambda: server.started, within=30)
+            eventually(lambda: server.started)
             yield f"http://127.0.0.1:{port}"
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(LIMIT)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PURPOSES = Purposes(
     [
         Purpose("deal", "deal:{deal_id}", ttl=30, wait=0),
-        Purpose("brief", "deal:{deal_id}", ttl=30, wait=0),
+        Purpose("brief", "deal:{deal_id}", ttl=5, wait=0),
         Purpose("transfer", "transfer:{source}:{target}", ttl=30, wait=0),
         Purpose("nightly", "nightly", ttl=30, wait=0),
     ]
