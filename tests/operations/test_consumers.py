@@ -126,7 +126,7 @@ async def test_a_duplicate_is_skipped(wire, locks) -> None:
         for tx_hash in ("0xa", "0xb", "0xa", "0xa", "0xb", "0xc"):
             await wire.publish({"deal_id": 42, "tx_hash": tx_hash})
         await eventually_async(lambda: set(done) == {"0xa", "0xb", "0xc"})
-        await eventually_async(lambda: nothing_is_left(wire))
+        await eventually_async(lambda: len(wire.settled) == 6)
     assert sorted(done) == ["0xa", "0xb", "0xc"]
 
 
@@ -146,7 +146,7 @@ async def test_messages_about_one_thing_are_worked_on_one_at_a_time(wire, locks)
             await wire.publish({"deal_id": 42, "number": number})
         # Some may be done more than once: whoever waits for the lock for too long is delivered again meanwhile.
         await eventually_async(lambda: set(done) == set(range(8)))
-        await eventually_async(lambda: nothing_is_left(wire))
+        await eventually_async(lambda: len(wire.settled) == 8)
         await is_free(locks, "deal:42")
     assert most == 1
 
@@ -206,7 +206,3 @@ async def is_free(locks: leasehold.Client, name: str) -> None:
         return not (await locks.inspect(name)).is_held
 
     await eventually_async(free)
-
-
-async def nothing_is_left(wire: Wire) -> bool:
-    return await wire.left() == 0

@@ -7,6 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 import nats
+from faststream import BaseMiddleware
 from faststream.nats import JStream, NatsBroker
 from faststream.rabbit import RabbitBroker, RabbitQueue
 from faststream.redis import RedisBroker, StreamSub
@@ -25,6 +26,21 @@ class Wire:
     def __init__(self) -> None:
         self.place = f"lh-{secrets.token_hex(4)}"
         self.broker: Any = None
+        self.settled: set[str] = set()
+        """The ids of the messages that are acknowledged now or next."""
+
+    @property
+    def settling(self) -> type[BaseMiddleware]:
+        """The outermost middleware, which sees how each message ends."""
+        settled = self.settled
+
+        class Settling(BaseMiddleware):
+            async def consume_scope(self, call_next: Any, msg: Any) -> Any:
+                result = await call_next(msg)
+                settled.add(msg.message_id)
+                return result
+
+        return Settling
 
     def build(self, middleware: LockMiddleware, handler: Callable[..., Any]) -> None:
         raise NotImplementedError
@@ -45,7 +61,7 @@ class RedisWire(Wire):
         self._server = server
 
     def build(self, middleware: LockMiddleware, handler: Callable[..., Any]) -> None:
-        self.broker = RedisBroker(self._server.url, middlewares=[middleware], logger=None)
+        self.broker = RedisBroker(self._server.url, middlewares=[self.settling, middleware], logger=None)
         fresh = StreamSub(self.place, group="workers", consumer="a", polling_interval=20)
         again = StreamSub(self.place, group="workers", consumer="b", polling_interval=20, min_idle_time=300)
         self.broker.subscriber(stream=again)(self.broker.subscriber(stream=fresh)(handler))
@@ -70,7 +86,7 @@ class RabbitWire(Wire):
         self._url = url
 
     def build(self, middleware: LockMiddleware, handler: Callable[..., Any]) -> None:
-        self.broker = RabbitBroker(self._url, middlewares=[middleware], logger=None)
+        self.broker = RabbitBroker(self._url, middlewares=[self.settling, middleware], logger=None)
         self.broker.subscriber(RabbitQueue(self.place))(handler)
 
     async def publish(self, body: Any) -> None:
@@ -90,7 +106,7 @@ class NatsWire(Wire):
         self._url = url
 
     def build(self, middleware: LockMiddleware, handler: Callable[..., Any]) -> None:
-        self.broker = NatsBroker(self._url, middlewares=[middleware], logger=None)
+        self.broker = NatsBroker(self._url, middlewares=[self.settling, middleware], logger=None)
         stream = JStream(f"S{self.place}")
         pulling = self.broker.subscriber(self.place, stream=stream, durable="workers", pull_sub=True)
         pulling(handler)

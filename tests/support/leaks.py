@@ -63,6 +63,7 @@ class LeakCheck:
         if not self._is_worker:
             os.environ[_RUN] = uuid4().hex
         self._directory = Path(tempfile.mkdtemp(prefix="lh"))  # short, because the path of a unix socket is
+        self._directory.chmod(0o711)  # PostgreSQL, as a user of its own, has its directory in it
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         session.config._tmp_path_factory.getbasetemp()  # pytest's own is outside of it

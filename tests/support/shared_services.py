@@ -45,7 +45,15 @@ class SharedServices:
         self._answers: dict[str, dict[str, Any]] = {}
         threading.Thread(target=self._serve, name="shared-services", daemon=True).start()
 
-    def pytest_unconfigure(self) -> None:
+    # Last, when the workers have ended; and before the check for what tests leave behind.
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        self.close()
+
+    def pytest_unconfigure(self) -> None:  # also if there was no session
+        self.close()
+
+    def close(self) -> None:
         self._listener.close()
         with self._lock:
             self._running.close()
