@@ -224,8 +224,10 @@ async def test_a_waiter_of_a_dead_client_is_skipped(on_every_side, opened):
         alive = asyncio.create_task(locks.acquire(name, ttl=LONG, wait=LONG, holder="alive"))
 
         async def only_the_living_waits():
-            info = await locks.inspect(name)
-            return info.waiters == 1 and time.monotonic() > asked_at + PRESENCE
+            is_dead_gone = (
+                time.monotonic() > asked_at + PRESENCE
+            )  # before looking: the living may not have joined yet
+            return is_dead_gone and (await locks.inspect(name)).waiters == 1
 
         await eventually_async(only_the_living_waits, every=0.1)
         assert not alive.done()

@@ -45,7 +45,7 @@ TO_SETTLE = 120.0
 
 NOTHING_MOVES = 30.0
 
-TO_SHOW = 60.0
+TO_SHOW = 180.0
 """Seconds of load at most, if that is more than twice what was asked for, until there is something to show."""
 
 
