@@ -11,8 +11,9 @@ from tests.documents.cancelling import CancelledAt, give_up
 from tests.documents.conftest import HASTY, TIMES
 from tests.support.waiting import eventually_async
 
-from leasehold.documents import Busy, Editor, Granted, Save, Times
+from leasehold.documents import Busy, Editor, Granted, Holder, LockState, Save, Taking, Times, Version
 from leasehold.documents.state import ENDED
+from leasehold.documents.taking import ForceTake
 
 AT_ONCE = 8.0
 """Seconds, far below what the holder has for saving in these tests (30)."""
@@ -253,6 +254,37 @@ async def test_a_taker_who_is_cancelled_leaves_the_lock_where_it_was(locks, ana,
     state = await locks.state("doc")
     assert state.is_held_by(ana)
     assert (state.version, state.taking) == ((granted.fence, 2), None)
+
+
+class AlwaysAsked:
+    """A ledger whose lock stays with its holder, who has been asked to save."""
+
+    def __init__(self, holder: Editor, taker: Editor) -> None:
+        taking = Taking(taker, save_until=1000)
+        self._state = LockState("doc", Version(1, 1), 0.0, Holder(holder, 0.0), 1000.0, taking)
+        self.looks = 0
+
+    async def take(self, *_args, **_options):
+        self.looks += 1
+        return "asked", self._state
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_taker_cancelled_just_when_there_are_news_is_cancelled(ana, olga, turns):
+    """So many turns of the loop later: a wait that is just over must not swallow the cancellation."""
+    ledger, news = AlwaysAsked(ana, olga), asyncio.Event()
+    take = ForceTake(ledger, None, "doc", olga, ask="ask", times=TIMES)
+    taking = asyncio.create_task(take.run(news))
+    while not ledger.looks:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    news.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    taking.cancel()
+    looks = ledger.looks
+    await eventually_async(lambda: taking.done() or ledger.looks > looks)
+    assert taking.cancelled()
 
 
 async def test_a_taker_cancelled_at_any_await_leaves_the_lock_where_it_was(own_desk, ana, olga):

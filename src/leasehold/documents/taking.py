@@ -52,8 +52,10 @@ class ForceTake:
             # From the first look on it is about this hold: whoever gets the lock after it was faster.
             self._expect_fence = state.version.fence
             if verdict == "asked":
+                # Not `wait_for`: in Python 3.11 that swallows a cancellation that comes with the news.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(news.wait(), _pause(state))
+                    async with asyncio.timeout(_pause(state)):
+                        await news.wait()
             elif granted := await self._accept(verdict, state):
                 return granted
 
