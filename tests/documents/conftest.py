@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis.asyncio
 from tests.documents.host import DictStore
+from tests.support.matrix import BORROWED, OURS, note_collected, ways_in
 
 import leasehold
 from leasehold.documents import DocumentLocks, Editor, Times
@@ -24,6 +25,15 @@ HASTY = Times(ttl=60, heartbeat=10, idle=30, save_within=0.3)
 """A silent holder does not keep a test waiting."""
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "how" in metafunc.fixturenames:
+        metafunc.parametrize("how", ways_in(metafunc), indirect=True)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    note_collected(item)
+
+
 class Desk:
     """A store of locks, a host with the document "doc", and as many workers over both as a test wants."""
 
@@ -37,7 +47,7 @@ class Desk:
     async def worker(self, *, times: Times = TIMES, url: str | None = None) -> DocumentLocks:
         """One more process's view, over a connection of its own."""
         url = url or self.server.url
-        if self.how == "connect":
+        if self.how == OURS:
             client = await self._opened.enter_async_context(leasehold.connect(url))
         else:
             lent = redis.asyncio.Redis.from_url(url)
@@ -47,30 +57,48 @@ class Desk:
         return DocumentLocks(client, self.host, times=times)
 
 
-@pytest.fixture(params=["connect", "from_client"])
-async def desk(any_server: Server, request: pytest.FixtureRequest) -> AsyncIterator[Desk]:
-    """On every server, over our own connection and over somebody else's client."""
+@pytest.fixture
+def how(request: pytest.FixtureRequest) -> str:
+    """A way in, see `ways_in`."""
+    return request.param
+
+
+@pytest.fixture
+async def desk(any_server: Server, how: str) -> AsyncIterator[Desk]:
+    """On every server, over every way in."""
     async with AsyncExitStack() as opened:
-        yield Desk(any_server, request.param, opened)
+        yield Desk(any_server, how, opened)
 
 
 @pytest.fixture
 async def own_desk(any_server: Server) -> AsyncIterator[Desk]:
     """On every server, over our own connection."""
     async with AsyncExitStack() as opened:
-        yield Desk(any_server, "connect", opened)
+        yield Desk(any_server, OURS, opened)
 
 
 @pytest.fixture
-async def lent_desk(any_server: Server) -> AsyncIterator[Desk]:
-    """On every server, over somebody else's client."""
+async def lent_desk(valkey: Server) -> AsyncIterator[Desk]:
+    """On Valkey, over somebody else's client: for what does not depend on the server."""
     async with AsyncExitStack() as opened:
-        yield Desk(any_server, "from_client", opened)
+        yield Desk(valkey, BORROWED, opened)
+
+
+@pytest.fixture
+async def valkey_desk(valkey: Server) -> AsyncIterator[Desk]:
+    """On Valkey, over our own connection: for what does not depend on the server."""
+    async with AsyncExitStack() as opened:
+        yield Desk(valkey, OURS, opened)
 
 
 @pytest.fixture
 async def locks(desk: Desk) -> DocumentLocks:
     return await desk.worker()
+
+
+@pytest.fixture
+async def valkey_locks(valkey_desk: Desk) -> DocumentLocks:
+    return await valkey_desk.worker()
 
 
 @pytest.fixture

@@ -131,8 +131,8 @@ async def test_an_acquire_that_finds_it_run_out_tells_both(own_desk, ana, bob):
     assert ear.events[2].state.is_held_by(bob)
 
 
-async def test_a_listener_that_fails_harms_nobody_else(own_desk, ana, caplog):
-    locks = await own_desk.worker()
+async def test_a_listener_that_fails_harms_nobody_else(valkey_desk, ana, caplog):
+    locks = await valkey_desk.worker()
 
     def fail(*_):
         raise ValueError("not today")
@@ -145,8 +145,8 @@ async def test_a_listener_that_fails_harms_nobody_else(own_desk, ana, caplog):
     assert "a listener to changes of documents failed" in caplog.text
 
 
-async def test_what_cannot_be_read_is_passed_over(own_desk, ana):
-    locks, ear = await listening(own_desk)
+async def test_what_cannot_be_read_is_passed_over(valkey_desk, ana):
+    locks, ear = await listening(valkey_desk)
     strange = [b"", b"\xff", b"[]", b"{}", b"null", b'{"key": 1}', b'{"key": "doc_lock:{a}", "kind": "x"}']
     hold = {"fence": "many", "step": 0}
     strange.append(json.dumps({"key": "doc_lock:{a}", "kind": "x", "by": None, "saved": None}).encode())
@@ -162,13 +162,13 @@ async def test_what_cannot_be_read_is_passed_over(own_desk, ana):
         ).encode()
     )
     for payload in strange:
-        assert own_desk.server.call("PUBLISH", "doc_lock:events", payload) == 1
+        assert valkey_desk.server.call("PUBLISH", "doc_lock:events", payload) == 1
     await locks.acquire("doc", ana)
     assert await ear.kinds(1) == ["locked"]
 
 
-async def test_who_has_heard_enough_hears_no_more(own_desk, ana):
-    locks, ear = await listening(own_desk)
+async def test_who_has_heard_enough_hears_no_more(valkey_desk, ana):
+    locks, ear = await listening(valkey_desk)
     other = Ear(locks)
     ear.end()
     ear.end()
@@ -177,18 +177,18 @@ async def test_who_has_heard_enough_hears_no_more(own_desk, ana):
     assert ear.events == []
 
 
-async def test_several_faces_on_one_client_all_hear(own_desk, ana):
-    locks, ear = await listening(own_desk)
-    other = Ear(DocumentLocks(own_desk.clients[0], own_desk.host))
+async def test_several_faces_on_one_client_all_hear(valkey_desk, ana):
+    locks, ear = await listening(valkey_desk)
+    other = Ear(DocumentLocks(valkey_desk.clients[0], valkey_desk.host))
     await other.ready()
     await locks.acquire("doc", ana)
     assert await ear.kinds(1) == await other.kinds(1) == ["locked"]
 
 
-async def test_after_a_gap_listeners_are_told_to_look(own_desk, proxy, ana, bob):
-    front = proxy(own_desk.server)
-    _, ear = await listening(own_desk, url=front.url)
-    locks = await own_desk.worker()
+async def test_after_a_gap_listeners_are_told_to_look(valkey_desk, proxy, ana, bob):
+    front = proxy(valkey_desk.server)
+    _, ear = await listening(valkey_desk, url=front.url)
+    locks = await valkey_desk.worker()
     await locks.acquire("doc", ana)
     await ear.kinds(1)
     before = ear.gaps
@@ -198,9 +198,9 @@ async def test_after_a_gap_listeners_are_told_to_look(own_desk, proxy, ana, bob)
     assert (await ear.kinds(2))[-1] == "unlocked"
 
 
-async def test_a_store_that_is_away_when_somebody_begins_to_listen_is_heard_later(own_desk, proxy, ana):
-    front = proxy(own_desk.server)
-    locks = await own_desk.worker(url=front.url)
+async def test_a_store_that_is_away_when_somebody_begins_to_listen_is_heard_later(valkey_desk, proxy, ana):
+    front = proxy(valkey_desk.server)
+    locks = await valkey_desk.worker(url=front.url)
     front.refuse()
     front.cut()
     ear = Ear(locks)

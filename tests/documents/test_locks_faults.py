@@ -176,6 +176,7 @@ async def test_a_force_take_works_although_every_push_is_lost(own_desk, proxy, a
     assert front.pushes_dropped
 
 
+@pytest.mark.every_way_in
 async def test_a_server_that_forgot_the_scripts_is_taught_again(desk, ana, bob, olga):
     locks = await desk.worker(times=HASTY)
 
@@ -201,6 +202,7 @@ async def test_a_server_that_forgot_the_scripts_is_taught_again(desk, ana, bob, 
     ["nonsense", '"text"', "7", "[]", '{"version":2}', "{}"],
     ids=lambda record: record.strip('"{}[]'),
 )
+@pytest.mark.every_way_in
 async def test_a_record_that_cannot_be_read_is_refused_and_left_alone(locks, desk, ana, olga, record):
     desk.server.call("SET", "doc_lock:{doc}", record)
     for verb in (locks.acquire, locks.heartbeat, locks.release, locks.force_take):
@@ -237,6 +239,7 @@ async def test_one_record_that_cannot_be_read_does_not_hide_the_others(locks, de
     assert "'broken' cannot be read" in caplog.text
 
 
+@pytest.mark.every_way_in
 async def test_many_states_of_a_store_that_is_away_are_unknown(desk, proxy):
     front = proxy(desk.server)
     locks = await desk.worker(url=front.url)
@@ -247,6 +250,7 @@ async def test_many_states_of_a_store_that_is_away_are_unknown(desk, proxy):
         await locks.states(["doc"])
 
 
+@pytest.mark.every_way_in
 async def test_after_everything_is_lost_fences_and_versions_grow(desk, ana, bob):
     locks = await desk.worker()
     granted = await locks.acquire("doc", ana)

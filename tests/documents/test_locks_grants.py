@@ -54,6 +54,7 @@ async def is_held_by(locks, editor):
     return (await locks.state("doc")).is_held_by(editor)
 
 
+@pytest.mark.every_way_in
 async def test_a_document_that_has_seen_more_is_granted_above_that(locks, desk, ana):
     """The store of locks has lost its data, and its clock was set back."""
     ahead = (await locks.state("doc")).version.fence + 10**9
@@ -97,6 +98,7 @@ async def test_a_document_that_refuses_every_fence_is_not_asked_for_ever(desk, a
 @pytest.mark.parametrize(
     "error", [NotFound("gone"), RuntimeError("no database")], ids=["not-found", "broken"]
 )
+@pytest.mark.every_way_in
 async def test_a_grant_that_cannot_be_registered_is_given_back(locks, desk, ana, bob, error):
     gate = Gate(desk.host)
     gate.error = error
@@ -119,6 +121,7 @@ async def test_a_taken_lock_that_cannot_be_registered_is_given_back(desk, ana, o
     assert not (await locks.state("doc")).is_locked
 
 
+@pytest.mark.every_way_in
 async def test_an_editor_who_gives_up_before_the_answer_holds_nothing(locks, desk, ana):
     gate = Gate(desk.host)
     acquiring = asyncio.create_task(locks.acquire("doc", ana))

@@ -10,6 +10,7 @@ from leasehold import InvalidRequest
 from leasehold.documents import Hold, Person, Times
 
 
+@pytest.mark.every_way_in
 async def test_every_reason_is_written_down_with_its_exact_times(desk, ana, ana_elsewhere, bob, olga):
     locks = await desk.worker(times=HASTY)
     short = await desk.worker(times=Times(ttl=0.2, heartbeat=0.05))
@@ -124,9 +125,9 @@ async def test_two_hundred_are_kept(own_desk, ana):
 
 
 @pytest.mark.parametrize("limit", [0, -1, 201])
-async def test_an_impossible_limit_is_refused(locks, limit):
+async def test_an_impossible_limit_is_refused(valkey_locks, limit):
     with pytest.raises(InvalidRequest):
-        await locks.history("doc", limit=limit)
+        await valkey_locks.history("doc", limit=limit)
 
 
 async def test_a_document_that_nobody_held_has_none(locks):

@@ -20,6 +20,7 @@ async def test_a_save_of_the_holder_is_a_version_and_the_lock_stays(locks, ana):
 
 
 @pytest.mark.parametrize("reason", ["released", "idle"])
+@pytest.mark.every_way_in
 async def test_a_save_may_give_the_lock_back(locks, ana, reason):
     granted = await locks.acquire("doc", ana)
     answer = await locks.save(Save("doc", ana, "words", 0, granted.fence), release=True, reason=reason)
@@ -125,6 +126,7 @@ async def test_a_store_of_documents_that_fails_is_heard_of_and_releases_nothing(
 
 
 @pytest.mark.parametrize("release", [False, True])
+@pytest.mark.every_way_in
 async def test_a_save_counts_although_the_store_of_locks_is_away(desk, proxy, ana, release):
     front = proxy(desk.server)
     locks = await desk.worker(url=front.url)

@@ -42,6 +42,7 @@ async def test_the_holder_is_asked_to_save_and_has_a_while_for_it(locks, ana, ol
     await give_up(taking)
 
 
+@pytest.mark.every_way_in
 async def test_a_holder_who_saves_hands_over_at_once(locks, desk, ana, olga):
     granted = await locks.acquire("doc", ana)
     taking = await begin(locks, olga)
@@ -89,6 +90,7 @@ async def test_a_save_that_became_a_draft_is_no_save_before_the_hand_over(locks,
     assert (await asyncio.wait_for(taking, AT_ONCE)).saved is False
 
 
+@pytest.mark.every_way_in
 async def test_a_silent_holder_loses_it_when_its_time_is_over(desk, ana, olga):
     locks = await desk.worker(times=HASTY)
     granted = await locks.acquire("doc", ana)
@@ -170,6 +172,7 @@ async def test_whoever_holds_it_already_keeps_it(locks, olga):
     assert (taken.fence, taken.saved) == (before.fence, None)
 
 
+@pytest.mark.every_way_in
 async def test_a_hold_that_runs_out_while_marked_goes_to_the_taker_at_once(desk, ana, bob, olga):
     locks = await desk.worker()
     await locks.acquire("doc", ana)
@@ -210,6 +213,7 @@ async def test_of_two_takers_one_wins_and_the_other_is_told_who(desk, ana, olga)
     assert len(await locks.history("doc")) == 2
 
 
+@pytest.mark.every_way_in
 async def test_the_second_taker_is_told_as_soon_as_the_first_has_it(desk, ana, olga):
     paul = Editor("user-paul", "Paul", "tab-1")
     locks, other = await desk.worker(), await desk.worker()
@@ -246,6 +250,7 @@ async def test_the_same_owner_asking_twice_gets_it_twice(desk, ana, olga):
     assert len(await locks.history("doc")) == 2
 
 
+@pytest.mark.every_way_in
 async def test_a_taker_who_is_cancelled_leaves_the_lock_where_it_was(locks, ana, bob, olga):
     granted = await locks.acquire("doc", ana)
     taking = await begin(locks, olga)

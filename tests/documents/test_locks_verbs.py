@@ -23,6 +23,7 @@ async def test_nobody_holds_a_document_that_nobody_asked_for(locks):
     assert state.version.step == ENDED
 
 
+@pytest.mark.every_way_in
 async def test_a_free_document_is_granted(locks, desk, ana):
     granted = await locks.acquire("doc", ana)
     assert isinstance(granted, Granted)
@@ -36,6 +37,7 @@ async def test_a_free_document_is_granted(locks, desk, ana):
     assert (desk.host["doc"].fence, desk.host["doc"].holder) == (granted.fence, ("user-ana", "tab-1"))
 
 
+@pytest.mark.every_way_in
 async def test_whoever_comes_second_is_told_who_was_first(locks, ana, bob):
     granted = await locks.acquire("doc", ana)
     busy = await locks.acquire("doc", bob)
@@ -78,6 +80,7 @@ async def test_the_nameless_tab_is_a_tab_like_any_other(locks, ana):
     assert isinstance(await locks.acquire("doc", nameless), Granted)
 
 
+@pytest.mark.every_way_in
 async def test_a_lock_moves_to_another_tab_of_the_same_person(locks, desk, ana, ana_elsewhere):
     before = await locks.acquire("doc", ana)
     moved = await locks.acquire("doc", ana_elsewhere, move=True)
@@ -122,6 +125,7 @@ async def test_a_heartbeat_extends_the_hold_and_changes_nothing_else(desk, ana):
     assert state.held_until == pytest.approx(state.read_at + 120, abs=0.001)
 
 
+@pytest.mark.every_way_in
 async def test_a_heartbeat_says_since_when_nothing_was_touched(locks, ana):
     await locks.acquire("doc", ana)
     _, state = await locks.heartbeat("doc", ana, idle_for=12.5)
@@ -134,9 +138,9 @@ async def test_a_heartbeat_says_since_when_nothing_was_touched(locks, ana):
 
 
 @pytest.mark.parametrize("idle_for", [-1, math.nan, math.inf, "3"])
-async def test_an_impossible_idle_time_is_refused(locks, ana, idle_for):
+async def test_an_impossible_idle_time_is_refused(valkey_locks, ana, idle_for):
     with pytest.raises(InvalidRequest):
-        await locks.heartbeat("doc", ana, idle_for=idle_for)
+        await valkey_locks.heartbeat("doc", ana, idle_for=idle_for)
 
 
 async def test_a_heartbeat_of_somebody_else_changes_nothing(locks, ana, ana_elsewhere, bob):
@@ -157,6 +161,7 @@ async def test_a_heartbeat_never_brings_back_what_has_ended(desk, ana):
     assert state.last.reason == "expired"
 
 
+@pytest.mark.every_way_in
 async def test_releasing_frees_it_and_releasing_twice_is_harmless(locks, ana, bob):
     granted = await locks.acquire("doc", ana)
     state = await locks.release("doc", ana)
@@ -176,6 +181,7 @@ async def test_nobody_releases_somebody_elses(locks, ana, ana_elsewhere, bob):
         assert state.is_held_by(ana)
 
 
+@pytest.mark.every_way_in
 async def test_a_hold_that_nobody_extends_runs_out(desk, ana, bob):
     locks = await desk.worker(times=SOON_OVER)
     granted = await locks.acquire("doc", ana)
@@ -186,6 +192,7 @@ async def test_a_hold_that_nobody_extends_runs_out(desk, ana, bob):
     assert (await locks.acquire("doc", bob)).fence > granted.fence
 
 
+@pytest.mark.every_way_in
 async def test_many_states_at_once_are_those_of_each(locks, desk, ana, bob):
     desk.host.documents |= dict.fromkeys(("a", "b"), desk.host["doc"])
     await locks.acquire("a", ana)
@@ -198,6 +205,7 @@ async def test_many_states_at_once_are_those_of_each(locks, desk, ana, bob):
     assert await locks.states([]) == []
 
 
+@pytest.mark.every_way_in
 async def test_names_of_people_and_documents_may_be_anything(locks, desk):
     document_id = "ein {Entwurf} %\n✍"
     desk.host.documents[document_id] = desk.host["doc"]
@@ -212,22 +220,22 @@ async def test_names_of_people_and_documents_may_be_anything(locks, desk):
 @pytest.mark.parametrize(
     "document_id", ["", "a\0b", "x" * 513, "\ud800"], ids=["empty", "nul", "long", "surrogate"]
 )
-async def test_what_cannot_name_a_document_is_refused(locks, ana, document_id):
-    for verb in (locks.acquire, locks.heartbeat, locks.release, locks.force_take):
+async def test_what_cannot_name_a_document_is_refused(valkey_locks, ana, document_id):
+    for verb in (valkey_locks.acquire, valkey_locks.heartbeat, valkey_locks.release, valkey_locks.force_take):
         with pytest.raises(InvalidRequest):
             await verb(document_id, ana)
-    for ask in (locks.state, locks.history):
+    for ask in (valkey_locks.state, valkey_locks.history):
         with pytest.raises(InvalidRequest):
             await ask(document_id)
     with pytest.raises(InvalidRequest):
-        await locks.states(["doc", document_id])
+        await valkey_locks.states(["doc", document_id])
 
 
 @pytest.mark.parametrize("text", ["\ud800", "x" * 513], ids=["surrogate", "long"])
-async def test_what_cannot_be_written_down_of_a_person_is_refused(locks, text):
+async def test_what_cannot_be_written_down_of_a_person_is_refused(valkey_locks, text):
     for somebody in (Editor(text, "A", "t"), Editor("a", text, "t"), Editor("a", "A", text)):
         with pytest.raises(InvalidRequest):
-            await locks.acquire("doc", somebody)
+            await valkey_locks.acquire("doc", somebody)
 
 
 async def is_free(locks):

@@ -9,6 +9,7 @@ import time
 
 import pytest
 import redis.asyncio
+from tests.support.matrix import OURS
 
 import leasehold
 from leasehold.documents.live import tickets as module
@@ -20,10 +21,10 @@ ANA = Principal("ana", "Ana Äöü", expires_at=time.time() + 3600, session_id="
 NAMELESS = Principal("bob", "Bob")
 
 
-@pytest.fixture(params=["connect", "from_client"])
-async def client(any_server, request):
-    """On every server, over our own connection and over somebody else's client."""
-    if request.param == "connect":
+@pytest.fixture
+async def client(any_server, how):
+    """On every server, over every way in."""
+    if how == OURS:
         async with leasehold.connect(any_server.url) as made:
             yield made
     else:
@@ -34,6 +35,7 @@ async def client(any_server, request):
 
 
 @pytest.mark.parametrize("principal", [ANA, NAMELESS], ids=["with a session", "without"])
+@pytest.mark.every_way_in
 async def test_a_ticket_says_who_it_was_issued_to_and_when(client, any_server, principal) -> None:
     tickets = Tickets(client.wire)
     before = int(any_server.call("TIME")[0])
@@ -42,6 +44,7 @@ async def test_a_ticket_says_who_it_was_issued_to_and_when(client, any_server, p
     assert before <= admission.since_ms / 1000 <= before + 60
 
 
+@pytest.mark.every_way_in
 async def test_a_ticket_is_good_once_however_many_try(client) -> None:
     tickets = Tickets(client.wire)
     ticket = await tickets.issue(ANA)
@@ -78,6 +81,7 @@ async def test_tickets_are_not_alike(client) -> None:
     assert all(len(ticket) >= 32 for ticket in issued)
 
 
+@pytest.mark.every_way_in
 async def test_a_session_that_ended_has_ended_for_whoever_comes_with_it(client, any_server) -> None:
     notices, tickets = Notices(client.wire), Tickets(client.wire)
     other = Principal("ana", "Ana", session_id="s-2")

@@ -12,6 +12,7 @@ import redis
 import redis.asyncio
 from tests.contract.sides import keys_that_stay
 from tests.files.worlds_of_files import SIDES, file_locks
+from tests.support.matrix import OURS, note_collected, ways_in
 
 import leasehold
 from leasehold.files import FileSettings
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
 
 PATIENT = FileSettings(ttl=60, wait=20)
 """Nothing runs out during a test, however slow the machine."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "way_in" in metafunc.fixturenames:
+        ways = [(side, how) for side in SIDES for how in ways_in(metafunc)]
+        metafunc.parametrize("way_in", ways, ids=["-".join(way) for way in ways], indirect=True)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    note_collected(item)
 
 
 class Shop:
@@ -39,13 +50,13 @@ class Shop:
     async def client(self, url: str | None = None, **options: Any) -> Any:
         """One more client."""
         url = url or self.server.url
-        if self.how == "connect" and self.side == "async":
+        if self.how == OURS and self.side == "async":
             return await self._opened.enter_async_context(leasehold.connect(url, **options))
         if self.side == "async":
             lent = redis.asyncio.Redis.from_url(url)
             self._opened.push_async_callback(lent.aclose)
             return await self._opened.enter_async_context(leasehold.from_client(lent, **options))
-        if self.how == "connect":
+        if self.how == OURS:
             client = leasehold.blocking.connect(url, **options)
         else:
             existing = redis.Redis.from_url(url)
@@ -84,22 +95,35 @@ async def _shop(server: Server, root: Path, side: str, how: str) -> AsyncIterato
         assert keys_that_stay(admin) == {}  # S13
 
 
-@pytest.fixture(params=[(side, how) for side in SIDES for how in ("connect", "from_client")], ids="-".join)
-async def shop(any_server: Server, root: Path, request: pytest.FixtureRequest) -> AsyncIterator[Shop]:
-    """On every server, in both worlds, over our own connection and over somebody else's client."""
-    async for made in _shop(any_server, root, *request.param):
+@pytest.fixture
+def way_in(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """One of both worlds and a way in, see `ways_in`."""
+    return request.param
+
+
+@pytest.fixture
+async def shop(any_server: Server, root: Path, way_in: tuple[str, str]) -> AsyncIterator[Shop]:
+    """On every server, in both worlds, over every way in."""
+    async for made in _shop(any_server, root, *way_in):
+        yield made
+
+
+@pytest.fixture
+async def valkey_shop(valkey: Server, root: Path, way_in: tuple[str, str]) -> AsyncIterator[Shop]:
+    """On Valkey, in both worlds, over every way in: for what does not depend on the server."""
+    async for made in _shop(valkey, root, *way_in):
         yield made
 
 
 @pytest.fixture
 async def async_shop(any_server: Server, root: Path) -> AsyncIterator[Shop]:
     """On every server, for asyncio."""
-    async for made in _shop(any_server, root, "async", "connect"):
+    async for made in _shop(any_server, root, "async", OURS):
         yield made
 
 
 @pytest.fixture
 async def own_shop(valkey: Server, root: Path) -> AsyncIterator[Shop]:
     """On Valkey, for asyncio: for what does not depend on the server."""
-    async for made in _shop(valkey, root, "async", "connect"):
+    async for made in _shop(valkey, root, "async", OURS):
         yield made

@@ -22,6 +22,7 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+@pytest.mark.every_way_in
 async def test_what_is_written_is_read_with_its_hash_and_the_fence(shop: Shop) -> None:
     session = await shop.session("one")
     async with session.write("sub/a.txt") as lease:
@@ -32,10 +33,10 @@ async def test_what_is_written_is_read_with_its_hash_and_the_fence(shop: Shop) -
     assert (shop.root / "sub/a.txt").read_bytes() == b"two"
 
 
-async def test_a_file_that_is_not_held_is_neither_read_nor_written(shop: Shop) -> None:
-    (shop.root / "a.txt").write_bytes(b"old")
-    session = await shop.session("one")
-    path = str(shop.root / "a.txt")
+async def test_a_file_that_is_not_held_is_neither_read_nor_written(valkey_shop: Shop) -> None:
+    (valkey_shop.root / "a.txt").write_bytes(b"old")
+    session = await valkey_shop.session("one")
+    path = str(valkey_shop.root / "a.txt")
     with pytest.raises(leasehold.InvalidRequest) as refused:
         await session.read_file("a.txt")
     assert str(refused.value) == f"session 'one' does not hold {path!r} for reading"
@@ -46,38 +47,40 @@ async def test_a_file_that_is_not_held_is_neither_read_nor_written(shop: Shop) -
         assert str(refused.value) == f"session 'one' does not hold {path!r} for writing"
     with pytest.raises(leasehold.InvalidRequest):
         await session.read_file("a.txt")
-    assert (shop.root / "a.txt").read_bytes() == b"old"
+    assert (valkey_shop.root / "a.txt").read_bytes() == b"old"
 
 
-async def test_a_reader_may_write_after_an_upgrade(shop: Shop) -> None:
-    (shop.root / "a.txt").write_bytes(b"old")
-    session = await shop.session("one")
+async def test_a_reader_may_write_after_an_upgrade(valkey_shop: Shop) -> None:
+    (valkey_shop.root / "a.txt").write_bytes(b"old")
+    session = await valkey_shop.session("one")
     async with session.read("a.txt") as lease:
         seen = await session.read_file("a.txt")
         await lease.upgrade()
         await session.write_file("a.txt", seen.data + b" and new")
-    assert (shop.root / "a.txt").read_bytes() == b"old and new"
+    assert (valkey_shop.root / "a.txt").read_bytes() == b"old and new"
 
 
-async def test_a_file_that_changed_behind_the_lock_is_not_written(shop: Shop) -> None:
-    (shop.root / "a.txt").write_bytes(b"old")
-    session = await shop.session("one")
+async def test_a_file_that_changed_behind_the_lock_is_not_written(valkey_shop: Shop) -> None:
+    (valkey_shop.root / "a.txt").write_bytes(b"old")
+    session = await valkey_shop.session("one")
     async with session.write("a.txt"):
         await session.read_file("a.txt")
-        (shop.root / "a.txt").write_bytes(b"by somebody without a lock")
+        (valkey_shop.root / "a.txt").write_bytes(b"by somebody without a lock")
         with pytest.raises(leasehold.FileChanged) as refused:
             await session.write_file("a.txt", b"new")
         assert refused.value.seen == sha256(b"old")
         assert refused.value.found == sha256(b"by somebody without a lock")
-        assert (shop.root / "a.txt").read_bytes() == b"by somebody without a lock"
+        assert (valkey_shop.root / "a.txt").read_bytes() == b"by somebody without a lock"
         await session.read_file("a.txt")
         await session.write_file("a.txt", b"new")
-    assert (shop.root / "a.txt").read_bytes() == b"new"
+    assert (valkey_shop.root / "a.txt").read_bytes() == b"new"
 
 
-async def test_what_another_session_wrote_between_two_leases_is_not_overwritten_unread(shop: Shop) -> None:
-    (shop.root / "a.txt").write_bytes(b"0")
-    one, other = await shop.session("one"), await shop.session("other")
+async def test_what_another_session_wrote_between_two_leases_is_not_overwritten_unread(
+    valkey_shop: Shop,
+) -> None:
+    (valkey_shop.root / "a.txt").write_bytes(b"0")
+    one, other = await valkey_shop.session("one"), await valkey_shop.session("other")
     async with one.read("a.txt"):
         await one.read_file("a.txt")
     async with other.write("a.txt"):
@@ -85,30 +88,31 @@ async def test_what_another_session_wrote_between_two_leases_is_not_overwritten_
     async with one.write("a.txt"):
         with pytest.raises(leasehold.FileChanged):
             await one.write_file("a.txt", b"from 0")
-    assert (shop.root / "a.txt").read_bytes() == b"1"
+    assert (valkey_shop.root / "a.txt").read_bytes() == b"1"
 
 
-async def test_a_file_that_was_seen_as_absent_is_not_written_over_one_that_came(shop: Shop) -> None:
-    session = await shop.session("one")
+async def test_a_file_that_was_seen_as_absent_is_not_written_over_one_that_came(valkey_shop: Shop) -> None:
+    session = await valkey_shop.session("one")
     async with session.write("a.txt"):
         with pytest.raises(leasehold.NotFound):
             await session.read_file("a.txt")
-        (shop.root / "a.txt").write_bytes(b"came")
+        (valkey_shop.root / "a.txt").write_bytes(b"came")
         with pytest.raises(leasehold.FileChanged):
             await session.write_file("a.txt", b"new")
-    assert (shop.root / "a.txt").read_bytes() == b"came"
+    assert (valkey_shop.root / "a.txt").read_bytes() == b"came"
 
 
-async def test_a_file_with_several_links_is_not_written(shop: Shop) -> None:
-    (shop.root / "a.txt").write_bytes(b"old")
-    os.link(shop.root / "a.txt", shop.root / "b.txt")
-    session = await shop.session("one")
+async def test_a_file_with_several_links_is_not_written(valkey_shop: Shop) -> None:
+    (valkey_shop.root / "a.txt").write_bytes(b"old")
+    os.link(valkey_shop.root / "a.txt", valkey_shop.root / "b.txt")
+    session = await valkey_shop.session("one")
     async with session.write("a.txt"):
         with pytest.raises(leasehold.InvalidRequest):
             await session.write_file("a.txt", b"new")
-    assert (shop.root / "a.txt").read_bytes() == b"old"
+    assert (valkey_shop.root / "a.txt").read_bytes() == b"old"
 
 
+@pytest.mark.every_way_in
 async def test_nothing_is_written_under_a_lease_that_somebody_else_has_by_now(shop: Shop) -> None:
     """The holder does not know it: on its own clock the lease is fine."""
     (shop.root / "a.txt").write_bytes(b"old")
@@ -123,9 +127,9 @@ async def test_nothing_is_written_under_a_lease_that_somebody_else_has_by_now(sh
     assert (shop.root / "a.txt").read_bytes() == b"old"
 
 
-async def test_nothing_is_read_under_a_lease_that_has_ended(shop: Shop) -> None:
-    (shop.root / "a.txt").write_bytes(b"old")
-    session = await shop.session("one")
+async def test_nothing_is_read_under_a_lease_that_has_ended(valkey_shop: Shop) -> None:
+    (valkey_shop.root / "a.txt").write_bytes(b"old")
+    session = await valkey_shop.session("one")
     lease = await session.acquire_read("a.txt")
     with suppress(leasehold.LeaseLost):  # which is what it comes to anyway
         await lease.renew(0.5)

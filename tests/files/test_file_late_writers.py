@@ -78,14 +78,14 @@ async def test_a_lease_that_ends_after_the_replacement_says_that_the_file_was_re
         await session.write_file("a.txt", b"newer")
 
 
-async def test_a_loss_names_the_file_and_a_restore_as_what_it_may_have_been(shop: Shop) -> None:
-    session = await shop.session("one")
-    path = str(shop.root / "a.txt")
+async def test_a_loss_names_the_file_and_a_restore_as_what_it_may_have_been(valkey_shop: Shop) -> None:
+    session = await valkey_shop.session("one")
+    path = str(valkey_shop.root / "a.txt")
     told: list[leasehold.LeaseLost] = []
 
     async def body() -> None:
         async with session.write("a.txt", on_loss="signal") as lease:
-            again = await shop.session("one", secret=session.secret)
+            again = await valkey_shop.session("one", secret=session.secret)
             await again.restore()
             for use in (lease.renew, lambda: session.write_file("a.txt", b"x"), lambda: check(lease)):
                 with pytest.raises(leasehold.LeaseLost) as lost:
@@ -105,18 +105,18 @@ async def test_a_loss_names_the_file_and_a_restore_as_what_it_may_have_been(shop
     assert len(told) == 4
 
 
-async def test_two_files_that_share_a_lock_are_not_taken_for_each_other(shop: Shop) -> None:
+async def test_two_files_that_share_a_lock_are_not_taken_for_each_other(valkey_shop: Shop) -> None:
     name = "caf\N{LATIN SMALL LETTER E WITH ACUTE}.txt"
     twins = [unicodedata.normalize(form, name) for form in ("NFC", "NFD")]
     for twin in twins:
-        (shop.root / twin).write_text(twin)
-    if len(list(shop.root.iterdir())) == 1:
+        (valkey_shop.root / twin).write_text(twin)
+    if len(list(valkey_shop.root.iterdir())) == 1:
         pytest.skip("this file system does not keep them apart")
-    session = await shop.session("one")
+    session = await valkey_shop.session("one")
     async with session.write(twins[0]):
         await session.read_file(twins[0])
         await session.write_file(twins[1], b"never looked at")
         await session.write_file(twins[0], b"as it was seen")
-        (shop.root / twins[0]).write_bytes(b"by somebody else")
+        (valkey_shop.root / twins[0]).write_bytes(b"by somebody else")
         with pytest.raises(leasehold.FileChanged):
             await session.write_file(twins[0], b"lost")

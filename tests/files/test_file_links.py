@@ -40,6 +40,7 @@ async def test_links_that_somebody_took_under_a_third_name_are_lost_as_a_whole(s
         await (await third.acquire_write(name, wait=WITHIN)).release()
 
 
+@pytest.mark.every_way_in
 async def test_links_that_are_restored_keep_all_their_names_and_fences(shop: Shop) -> None:
     make_links(shop, "a.txt", "b.txt", "c.txt")
     one, other = await shop.session("one"), await shop.session("other")

@@ -27,6 +27,7 @@ async def refused(work: Any) -> leasehold.FileBusy:
     return refusal.value
 
 
+@pytest.mark.every_way_in
 async def test_readers_share_a_file(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     async with one.read("a.txt") as first, other.read("a.txt", wait=0) as second:
@@ -36,6 +37,7 @@ async def test_readers_share_a_file(shop: Shop) -> None:
         assert {held.session for held in info.holds} == {"one", "other"}
 
 
+@pytest.mark.every_way_in
 async def test_a_writer_excludes_readers_and_writers(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     async with one.write("a.txt"):
@@ -51,15 +53,15 @@ async def test_a_reader_excludes_writers(shop: Shop) -> None:
         assert (busy.mode, busy.holder["session"]) == ("shared", "one")
 
 
-async def test_all_spellings_of_a_file_are_one_lock(shop: Shop) -> None:
-    (shop.root / "link.txt").symlink_to("a.txt")
-    (shop.root / "sub").mkdir()
-    one, other = await shop.session("one"), await shop.session("other")
+async def test_all_spellings_of_a_file_are_one_lock(valkey_shop: Shop) -> None:
+    (valkey_shop.root / "link.txt").symlink_to("a.txt")
+    (valkey_shop.root / "sub").mkdir()
+    one, other = await valkey_shop.session("one"), await valkey_shop.session("other")
     async with one.write("a.txt"):
-        for spelling in ("./a.txt", "sub/../a.txt", ".//a.txt", str(shop.root / "a.txt"), "link.txt"):
+        for spelling in ("./a.txt", "sub/../a.txt", ".//a.txt", str(valkey_shop.root / "a.txt"), "link.txt"):
             await refused(other.acquire_write(spelling, wait=0))
     async with one.write("link.txt") as lease:
-        assert lease.path == str(shop.root / "a.txt")
+        assert lease.path == str(valkey_shop.root / "a.txt")
 
 
 async def test_the_key_is_the_digest_of_the_absolute_path_and_the_record_has_the_readable_one(
@@ -130,6 +132,7 @@ async def test_fences_grow_with_every_grant(shop: Shop) -> None:
     assert fences == sorted(set(fences))
 
 
+@pytest.mark.every_way_in
 async def test_several_files_are_had_together_or_not_at_all(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     async with one.write("b.txt"):
@@ -155,6 +158,7 @@ async def _everything(shop: Shop) -> Any:
         yield info
 
 
+@pytest.mark.every_way_in
 async def test_several_files_are_waited_for(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     lease = await one.acquire_write("b.txt")
@@ -201,28 +205,29 @@ async def test_losing_a_file_stops_the_body(own_shop: Shop) -> None:
 
 
 async def test_a_ttl_above_the_cap_is_trimmed_and_said_so(
-    shop: Shop, caplog: pytest.LogCaptureFixture
+    valkey_shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    session = await shop.session("one", settings=FileSettings())
+    session = await valkey_shop.session("one", settings=FileSettings())
     with caplog.at_level(logging.WARNING, "leasehold.files"):
         lease = await session.acquire_write("a.txt", ttl=10**12)
     assert lease.trimmed
     assert lease.ttl == 300
     assert caplog.messages == ["session one: the ttl was trimmed to 300 s, the most allowed"]
-    with shop.server.admin() as admin:
+    with valkey_shop.server.admin() as admin:
         assert 290_000 < admin.pttl(f"file:{{{lease.entry.names[0]}}}") <= 300_000
     await lease.renew(10_000)
     assert lease.ttl == 300
 
 
-async def test_a_ttl_within_the_cap_is_not_touched(shop: Shop) -> None:
-    session = await shop.session("one", settings=FileSettings())
+async def test_a_ttl_within_the_cap_is_not_touched(valkey_shop: Shop) -> None:
+    session = await valkey_shop.session("one", settings=FileSettings())
     lease = await session.acquire_write("a.txt")
     assert (lease.ttl, lease.trimmed) == (30, False)
     lease = await session.acquire_write("b.txt", ttl=300)
     assert (lease.ttl, lease.trimmed) == (300, False)
 
 
+@pytest.mark.every_way_in
 async def test_a_lease_that_is_not_renewed_ends_and_one_inside_a_body_does_not(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     lease = await one.acquire_write("a.txt", ttl=3)
@@ -298,6 +303,7 @@ async def test_together_means_several_and_not_too_many(own_shop: Shop, paths: An
         await session.acquire_all(paths)
 
 
+@pytest.mark.every_way_in
 async def test_a_refusal_says_who_since_when_for_what_how_long_and_what_next(shop: Shop) -> None:
     one, other = await shop.session("one", purpose="renaming things"), await shop.session("other")
     async with one.write("a.txt"):
@@ -312,6 +318,7 @@ async def test_a_refusal_says_who_since_when_for_what_how_long_and_what_next(sho
         assert part in message
 
 
+@pytest.mark.every_way_in
 async def test_a_wait_in_vain_is_a_timeout(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     async with one.write("a.txt"):
@@ -324,14 +331,15 @@ async def test_a_wait_in_vain_is_a_timeout(shop: Shop) -> None:
     assert await other.history() == []
 
 
-async def test_who_meets_itself_is_told_so(shop: Shop) -> None:
-    session = await shop.session("one")
+async def test_who_meets_itself_is_told_so(valkey_shop: Shop) -> None:
+    session = await valkey_shop.session("one")
     async with session.read("a.txt"):
         busy = await refused(session.acquire_write("a.txt", wait=0))
     assert "that is this very session" in str(busy)
 
 
 @pytest.mark.parametrize("wait", [0, 0.2])
+@pytest.mark.every_way_in
 async def test_a_room_of_people_is_told_apart(shop: Shop, wait: float) -> None:
     editor, session = await shop.files(), await shop.session("one")
     async with editor.room("a.txt", holder="Ana and Bob") as room:
@@ -391,6 +399,7 @@ async def test_another_process_of_the_session_can_release_both_locks_of_a_file_w
     assert (await other.acquire_write("b.txt", wait=0)).mode == "write"
 
 
+@pytest.mark.every_way_in
 async def test_release_session_locks_clears_everything_of_the_session_and_nothing_else(shop: Shop) -> None:
     session, other = await shop.session("one"), await shop.session("other")
     await session.acquire_write("a.txt")
@@ -406,6 +415,7 @@ async def test_release_session_locks_clears_everything_of_the_session_and_nothin
     assert (await again.acquire_write("a.txt", wait=0)).mode == "write"
 
 
+@pytest.mark.every_way_in
 async def test_the_first_in_the_queue_gets_a_file_that_is_given_back(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     lease = await one.acquire_write("a.txt")

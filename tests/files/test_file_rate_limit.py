@@ -28,6 +28,7 @@ def settings(request: pytest.FixtureRequest, any_server: Server) -> FileSettings
     return limited(rate_limit_url=None if request.param == "memory" else any_server.url)
 
 
+@pytest.mark.every_way_in
 async def test_a_session_that_asks_too_often_is_told_when_to_come_back(
     shop: Shop, settings: FileSettings
 ) -> None:

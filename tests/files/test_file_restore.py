@@ -101,6 +101,7 @@ async def _has_waiter(files: Any, path: str) -> bool:
     return bool((await files.inspect(path)).waiters)
 
 
+@pytest.mark.every_way_in
 async def test_what_is_restored_can_be_used_renewed_upgraded_and_given_back(shop: Shop) -> None:
     first = await shop.session("one")
     await first.acquire_read("a.txt")
@@ -120,6 +121,7 @@ async def test_what_is_restored_can_be_used_renewed_upgraded_and_given_back(shop
     assert await (await shop.files()).everything() == []
 
 
+@pytest.mark.every_way_in
 async def test_an_earlier_process_that_is_still_alive_loses_what_is_restored(shop: Shop) -> None:
     first = await shop.session("one")
     mine, shared = await first.acquire_write("a.txt"), await first.acquire_read("b.txt")
@@ -167,6 +169,7 @@ async def test_what_is_restored_is_renewed_and_hears_of_a_take(own_shop: Shop) -
     assert await report.lease.lost(WITHIN) == "taken"
 
 
+@pytest.mark.every_way_in
 async def test_who_waits_gets_the_file_after_the_restored_lease_and_not_before(shop: Shop) -> None:
     first, other = await shop.session("one"), await shop.session("other")
     await first.acquire_write("a.txt")
@@ -181,8 +184,8 @@ async def test_who_waits_gets_the_file_after_the_restored_lease_and_not_before(s
     assert (await waiting).fence > report.fence
 
 
-async def test_what_this_process_holds_is_left_alone(shop: Shop) -> None:
-    session = await shop.session("one")
+async def test_what_this_process_holds_is_left_alone(valkey_shop: Shop) -> None:
+    session = await valkey_shop.session("one")
     lease = await session.acquire_write("a.txt")
     assert await session.restore() == []
     lease.check()

@@ -28,6 +28,7 @@ def everything_in(shop: Shop) -> bytes:
     return repr((found, values)).encode()
 
 
+@pytest.mark.every_way_in
 async def test_a_new_session_has_a_secret_that_is_told_once(shop: Shop) -> None:
     files = await shop.files()
     session = await files.session("agent-7")
@@ -44,6 +45,7 @@ async def test_two_sessions_never_have_the_same_secret(own_shop: Shop) -> None:
     assert len({session.secret for session in sessions}) == 20
 
 
+@pytest.mark.every_way_in
 async def test_a_session_is_not_opened_without_its_secret_or_with_another(shop: Shop) -> None:
     files = await shop.files()
     session = await files.session("agent-7")
@@ -172,6 +174,7 @@ async def test_a_session_that_the_store_has_forgotten_goes_on_with_what_it_holds
     assert [entry.path for entry in await session.history()] == [str(shop.root / "b.txt")]
 
 
+@pytest.mark.every_way_in
 async def test_a_session_whose_id_belongs_to_another_by_now_can_only_let_go(shop: Shop) -> None:
     session = await shop.session("agent-7")
     lease = await session.acquire_write("a.txt")

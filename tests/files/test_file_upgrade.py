@@ -31,6 +31,7 @@ async def waiters(shop: Shop, path: str, count: int) -> None:
     await eventually_async(are_there, WITHIN)
 
 
+@pytest.mark.every_way_in
 async def test_a_reader_who_is_alone_writes_at_once_under_a_new_fence(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     async with one.read("a.txt") as lease:
@@ -61,6 +62,7 @@ async def test_an_upgrade_waits_for_the_other_readers(shop: Shop) -> None:
     await mine.release()
 
 
+@pytest.mark.every_way_in
 async def test_nobody_gets_in_between(shop: Shop) -> None:
     """A writer that waited first, and readers that come later, all come after the upgrade."""
     one, other, third = [await shop.session(name) for name in ("one", "other", "third")]
@@ -88,6 +90,7 @@ async def test_nobody_gets_in_between(shop: Shop) -> None:
     assert order == ["writer", "reader"]
 
 
+@pytest.mark.every_way_in
 async def test_the_second_of_two_who_want_it_is_refused_and_told_why(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     mine, theirs = await one.acquire_read("a.txt"), await other.acquire_read("a.txt")

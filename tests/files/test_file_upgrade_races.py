@@ -64,6 +64,7 @@ async def is_being_given_back(lease: Any) -> None:
     await eventually_async(lambda: lease._is_ending, WITHIN)
 
 
+@pytest.mark.every_way_in
 async def test_a_release_while_the_upgrade_is_asked_for_frees_the_file(shop: Shop, gate: Gate) -> None:
     one = await shop.session("one")
     lease = await one.acquire_read("a.txt", renew=True)
@@ -117,10 +118,10 @@ async def test_a_release_that_is_cancelled_while_the_upgrade_is_granted_frees_th
     await eventually_async(is_not_held, WITHIN)
 
 
-async def test_a_release_does_not_wait_for_those_for_whom_the_upgrade_waits(shop: Shop) -> None:
-    one, other = await shop.session("one"), await shop.session("other")
+async def test_a_release_does_not_wait_for_those_for_whom_the_upgrade_waits(valkey_shop: Shop) -> None:
+    one, other = await valkey_shop.session("one"), await valkey_shop.session("other")
     mine, theirs = await one.acquire_read("a.txt"), await other.acquire_read("a.txt")
-    files = await shop.files()
+    files = await valkey_shop.files()
     upgrading = asyncio.ensure_future(mine.upgrade(wait=None))
 
     async def is_in_the_queue() -> bool:
@@ -134,8 +135,8 @@ async def test_a_release_does_not_wait_for_those_for_whom_the_upgrade_waits(shop
     assert await one.history() == []
 
 
-async def test_the_second_of_two_upgrades_of_one_lease_finds_it_done(shop: Shop, gate: Gate) -> None:
-    one = await shop.session("one")
+async def test_the_second_of_two_upgrades_of_one_lease_finds_it_done(valkey_shop: Shop, gate: Gate) -> None:
+    one = await valkey_shop.session("one")
     lease = await one.acquire_read("a.txt", renew=True)
     upgrades = [asyncio.ensure_future(lease.upgrade())]
     await gate.reached()
@@ -149,9 +150,9 @@ async def test_the_second_of_two_upgrades_of_one_lease_finds_it_done(shop: Shop,
 
 @pytest.mark.parametrize(("wait", "kind"), [(0, leasehold.FileBusy), (0.1, leasehold.FileTimeout)])
 async def test_who_does_not_want_to_wait_for_another_upgrade_of_the_lease_is_told_so(
-    shop: Shop, gate: Gate, wait: float, kind: type[Exception]
+    valkey_shop: Shop, gate: Gate, wait: float, kind: type[Exception]
 ) -> None:
-    one = await shop.session("one")
+    one = await valkey_shop.session("one")
     lease = await one.acquire_read("a.txt", renew=True)
     upgrading = asyncio.ensure_future(lease.upgrade())
     await gate.reached()
@@ -164,8 +165,10 @@ async def test_who_does_not_want_to_wait_for_another_upgrade_of_the_lease_is_tol
     assert lease.mode == "write"
 
 
-async def test_a_renewal_that_waited_for_an_upgrade_renews_the_writers_lease(shop: Shop, gate: Gate) -> None:
-    one = await shop.session("one")
+async def test_a_renewal_that_waited_for_an_upgrade_renews_the_writers_lease(
+    valkey_shop: Shop, gate: Gate
+) -> None:
+    one = await valkey_shop.session("one")
     lease = await one.acquire_read("a.txt", ttl=60)
     upgrading = asyncio.ensure_future(lease.upgrade())
     await gate.reached()
@@ -177,9 +180,9 @@ async def test_a_renewal_that_waited_for_an_upgrade_renews_the_writers_lease(sho
     assert lease.remaining() > 100
 
 
-async def test_after_an_upgrade_the_end_is_waited_for_as_before(shop: Shop) -> None:
+async def test_after_an_upgrade_the_end_is_waited_for_as_before(valkey_shop: Shop) -> None:
     """The reader's lease ends with it, and that must not be taken for the end of the hold again and again."""
-    one = await shop.session("one")
+    one = await valkey_shop.session("one")
     lease = await one.acquire_read("a.txt")
     await lease.upgrade()
     looks = 0
