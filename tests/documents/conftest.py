@@ -9,6 +9,7 @@ import pytest
 import redis.asyncio
 from tests.documents.host import DictStore
 from tests.support.matrix import BORROWED, OURS, note_collected, ways_in
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.documents import DocumentLocks, Editor, Times
@@ -34,6 +35,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     note_collected(item)
 
 
+async def passed(server: Server, moment: float) -> None:
+    """Wait until the server's clock shows more than this."""
+
+    def is_past() -> bool:
+        seconds, microseconds = map(int, server.call("TIME"))
+        return seconds + microseconds / 1e6 > moment
+
+    await eventually_async(is_past)
+
+
 class Desk:
     """A store of locks, a host with the document "doc", and as many workers over both as a test wants."""
 
@@ -55,6 +66,12 @@ class Desk:
             client = await self._opened.enter_async_context(leasehold.from_client(lent))
         self.clients.append(client)
         return DocumentLocks(client, self.host, times=times)
+
+
+@pytest.fixture
+def patient_undo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that is given up has undone everything when it ends, however slow the machine."""
+    monkeypatch.setattr("leasehold.documents.registrar._UNDO_WITHIN", LIMIT)
 
 
 @pytest.fixture
@@ -85,8 +102,15 @@ async def lent_desk(valkey: Server) -> AsyncIterator[Desk]:
 
 
 @pytest.fixture
-async def valkey_desk(valkey: Server) -> AsyncIterator[Desk]:
-    """On Valkey, over our own connection: for what does not depend on the server."""
+async def valkey_desk(valkey: Server, how: str) -> AsyncIterator[Desk]:
+    """On Valkey, over every way in: for what does not depend on the server."""
+    async with AsyncExitStack() as opened:
+        yield Desk(valkey, how, opened)
+
+
+@pytest.fixture
+async def own_valkey_desk(valkey: Server) -> AsyncIterator[Desk]:
+    """On Valkey, over our own connection."""
     async with AsyncExitStack() as opened:
         yield Desk(valkey, OURS, opened)
 

@@ -14,6 +14,7 @@ import websockets
 from fastapi import FastAPI, Header
 from tests.documents.host import DictStore
 from tests.support.servers import reserve_port
+from tests.support.waiting import LIMIT
 
 import leasehold
 from leasehold.documents import Access, Times
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 TIMES = Times(ttl=60, heartbeat=10, idle=30, save_within=30)
 """Nothing runs out during a test, however slow the machine."""
-
-SOON = 20.0
-"""Seconds within which something happens that needs no waiting, however slow the machine."""
 
 
 class Roles:
@@ -129,7 +127,7 @@ class Worker:
         peer.connect(("127.0.0.1", self.port))
         options = {
             "compression": None,
-            "open_timeout": SOON,
+            "open_timeout": LIMIT,
             "ping_interval": None,
             "close_timeout": 1,
             **options,
@@ -165,7 +163,7 @@ class Talk:
     async def say(self, kind: str, **data: Any) -> None:
         await self.socket.send(json.dumps({"type": kind, "data": data}))
 
-    async def hear(self, *kinds: str, within: float = SOON) -> dict[str, Any]:
+    async def hear(self, *kinds: str, within: float = LIMIT) -> dict[str, Any]:
         """The next message, which is of one of these kinds, if any are named: its data, with its type as "type"."""
         message = json.loads(await asyncio.wait_for(self.socket.recv(), within))
         assert not kinds or message["type"] in kinds, message
@@ -181,7 +179,7 @@ class Talk:
         await self.say("ping")
         await self.hear("pong")
 
-    async def closed(self, within: float = SOON) -> int | None:
+    async def closed(self, within: float = LIMIT) -> int | None:
         """The code that the server closed with; whatever came before is passed over."""
         try:
             while True:
@@ -206,7 +204,7 @@ class Host:
         url: str | None = None,
         times: Times = TIMES,
         authenticate: Authenticate | str | None = "ours",
-        timeout: float = 5,
+        timeout: float = 20,
         **options: Any,
     ) -> Worker:
         """One more worker, with a client of its own."""
@@ -268,7 +266,7 @@ async def serving(app: FastAPI, **options: Any) -> AsyncIterator[tuple[uvicorn.S
         listener.bind(("127.0.0.1", port))
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(LIMIT):
                 while not server.started:
                     assert not task.done()
                     await asyncio.sleep(0.01)

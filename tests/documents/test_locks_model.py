@@ -46,7 +46,7 @@ async def test_random_sequences_go_as_the_model_says(any_server, count):
     for _ in range(10):
         seed = random.randrange(10**6)
         rambles = await ramble(
-            any_server, documents=count(full=300, quick=80), steps=count(full=120, quick=60), seed=seed
+            any_server, documents=count(full=300, quick=80), steps=count(full=120, quick=40), seed=seed
         )
         for one in rambles:
             one.check_events()
@@ -64,7 +64,13 @@ async def test_versions_and_fences_grow_although_everything_is_forgotten_now_and
     wanted, fences = count(full=60, quick=6), set()
     for _ in range(10 * wanted):  # on a busy machine most steps of a ramble come to nothing
         any_server.call("FLUSHALL")
-        (one,) = await ramble(any_server, documents=1, steps=60, seed=random.randrange(10**6), forgetful=True)
+        (one,) = await ramble(
+            any_server,
+            documents=1,
+            steps=count(full=60, quick=30),
+            seed=random.randrange(10**6),
+            forgetful=True,
+        )
         fences |= {state.version.fence for state in one.seen}
         if len(fences) >= wanted:
             return
@@ -123,7 +129,7 @@ async def test_a_planted_bug_is_noticed(valkey, monkeypatch, bug):
         valkey.call("FLUSHALL")
         noticed = False
         try:
-            for one in await ramble(valkey, documents=10, steps=40, seed=seed):
+            for one in await ramble(valkey, documents=30, steps=40, seed=seed):
                 one.check_events()
         except* AssertionError:  # by the comparison; a script that does not run fails otherwise
             noticed = True

@@ -11,6 +11,8 @@ from tests.support.waiting import eventually_async
 from leasehold import InvalidRequest, NotFound
 from leasehold.documents import Editor, Rescued, Save, Saved, Times
 
+pytestmark = pytest.mark.usefixtures("patient_undo")
+
 
 async def test_a_save_of_the_holder_is_a_version_and_the_lock_stays(locks, ana):
     granted = await locks.acquire("doc", ana)
@@ -127,15 +129,15 @@ async def test_a_store_of_documents_that_fails_is_heard_of_and_releases_nothing(
 
 @pytest.mark.parametrize("release", [False, True])
 @pytest.mark.every_way_in
-async def test_a_save_counts_although_the_store_of_locks_is_away(desk, proxy, ana, release):
-    front = proxy(desk.server)
-    locks = await desk.worker(url=front.url)
+async def test_a_save_counts_although_the_store_of_locks_is_away(valkey_desk, proxy, ana, release):
+    front = proxy(valkey_desk.server)
+    locks = await valkey_desk.worker(url=front.url)
     granted = await locks.acquire("doc", ana)
     front.refuse()
     front.cut()
     answer = await locks.save(Save("doc", ana, "words", 0, granted.fence), release=release)
     assert (answer.outcome, answer.lock_lost) == (Saved(1), None)
-    assert desk.host["doc"].versions == ["", "words"]
+    assert valkey_desk.host["doc"].versions == ["", "words"]
 
 
 async def test_a_save_counts_although_the_lock_cannot_be_read(locks, desk, ana):

@@ -8,15 +8,15 @@ from contextlib import suppress
 
 import pytest
 from tests.documents.cancelling import CancelledAt, give_up
-from tests.documents.conftest import HASTY, TIMES
-from tests.support.waiting import eventually_async
+from tests.documents.conftest import HASTY, TIMES, passed
+from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold.documents import Busy, Editor, Granted, Holder, LockState, Save, Taking, Times, Version
+from leasehold.documents.ledger import Ledger
 from leasehold.documents.state import ENDED
 from leasehold.documents.taking import ForceTake
 
-AT_ONCE = 8.0
-"""Seconds, far below what the holder has for saving in these tests (30)."""
+pytestmark = pytest.mark.usefixtures("patient_undo")
 
 
 async def begin(locks, taker):
@@ -29,6 +29,20 @@ async def begin(locks, taker):
 async def is_marked_by(locks, taker):
     taking = (await locks.state("doc")).taking
     return taking is not None and taking.by == taker
+
+
+def meet(monkeypatch, takers=2):
+    """Hold back what each taker is told first until all of them have looked. What is returned grows with them."""
+    take, asks = Ledger.take, set()
+
+    async def look(ledger, *args, ask, **options):
+        answer = await take(ledger, *args, ask=ask, **options)
+        asks.add(ask)
+        await eventually_async(lambda: len(asks) >= takers)
+        return answer
+
+    monkeypatch.setattr(Ledger, "take", look)
+    return asks
 
 
 async def test_the_holder_is_asked_to_save_and_has_a_while_for_it(locks, ana, olga):
@@ -48,7 +62,7 @@ async def test_a_holder_who_saves_hands_over_at_once(locks, desk, ana, olga):
     taking = await begin(locks, olga)
     answer = await locks.save(Save("doc", ana, "the last words", 0, granted.fence), release=True)
     assert (answer.outcome.version, answer.lock_lost) == (1, False)
-    taken = await asyncio.wait_for(taking, AT_ONCE)
+    taken = await asyncio.wait_for(taking, LIMIT)
     assert isinstance(taken, Granted)
     assert taken.saved is True
     assert taken.content_version == 1
@@ -59,14 +73,16 @@ async def test_a_holder_who_saves_hands_over_at_once(locks, desk, ana, olga):
 
 
 @pytest.mark.parametrize("is_saved", [True, False])
-async def test_two_calls_of_one_tab_are_both_told_how_it_went(desk, ana, olga, is_saved):
+async def test_two_calls_of_one_tab_are_both_told_how_it_went(desk, monkeypatch, ana, olga, is_saved):
     """As when a page asks again because the first answer was lost."""
     locks = await desk.worker(times=Times(ttl=60, heartbeat=10, save_within=30))
     granted = await locks.acquire("doc", ana)
-    calls = [await begin(locks, olga) for _ in range(2)]
+    asks = meet(monkeypatch)
+    calls = [asyncio.create_task(locks.force_take("doc", olga)) for _ in range(2)]
+    await eventually_async(lambda: len(asks) == 2)
     save = Save("doc", ana, "the last words", 0 if is_saved else 7, granted.fence)
     await locks.save(save, release=True)
-    taken = [await asyncio.wait_for(call, AT_ONCE) for call in calls]
+    taken = [await asyncio.wait_for(call, LIMIT) for call in calls]
     assert [one.saved for one in taken] == [is_saved, is_saved]
     assert taken[0].fence == taken[1].fence
     assert (await locks.force_take("doc", olga)).saved is None
@@ -77,7 +93,7 @@ async def test_a_holder_who_only_releases_hands_over_at_once(locks, ana, olga):
     taking = await begin(locks, olga)
     state = await locks.release("doc", ana)
     assert state.is_held_by(olga)
-    taken = await asyncio.wait_for(taking, AT_ONCE)
+    taken = await asyncio.wait_for(taking, LIMIT)
     assert taken.saved is False
     assert taken.fence == state.version.fence
 
@@ -87,7 +103,8 @@ async def test_a_save_that_became_a_draft_is_no_save_before_the_hand_over(locks,
     taking = await begin(locks, olga)
     answer = await locks.save(Save("doc", ana, "from an old version", 7, granted.fence), release=True)
     assert answer.outcome.reason == "stale_base"
-    assert (await asyncio.wait_for(taking, AT_ONCE)).saved is False
+    assert (await locks.state("doc")).is_held_by(olga)
+    assert (await asyncio.wait_for(taking, LIMIT)).saved is False
 
 
 @pytest.mark.every_way_in
@@ -153,14 +170,14 @@ async def test_nobody_else_gets_a_lock_that_is_marked(locks, ana, bob, olga):
 
 
 async def test_a_free_lock_is_simply_acquired(locks, olga):
-    taken = await asyncio.wait_for(locks.force_take("doc", olga), AT_ONCE)
+    taken = await asyncio.wait_for(locks.force_take("doc", olga), LIMIT)
     assert taken.saved is None
     assert taken.state.is_held_by(olga)
 
 
 async def test_ones_own_lock_at_another_tab_is_moved(locks, ana, ana_elsewhere):
     before = await locks.acquire("doc", ana)
-    taken = await asyncio.wait_for(locks.force_take("doc", ana_elsewhere), AT_ONCE)
+    taken = await asyncio.wait_for(locks.force_take("doc", ana_elsewhere), LIMIT)
     assert taken.saved is None
     assert taken.fence > before.fence
     assert (await locks.history("doc"))[1].reason == "moved"
@@ -179,10 +196,12 @@ async def test_a_hold_that_runs_out_while_marked_goes_to_the_taker_at_once(desk,
     taking = await begin(locks, olga)
     hasty = await desk.worker(times=Times(ttl=0.3, heartbeat=0.1))
     _, state = await hasty.heartbeat("doc", ana)
-    taken = await asyncio.wait_for(taking, AT_ONCE)
+    save_until = state.taking.save_until
+    taken = await asyncio.wait_for(taking, LIMIT)
     assert taken.saved is False
     before = (await locks.history("doc"))[1]
     assert (before.reason, before.ended_at, before.ended_by) == ("expired", state.held_until, None)
+    assert taken.state.holder.acquired_at < save_until
     assert isinstance(await locks.acquire("doc", bob), Busy)
 
 
@@ -192,7 +211,7 @@ async def test_whoever_looks_first_at_a_marked_hold_that_has_run_out_hands_it_ov
     await locks._ledger.take("doc", olga, ask="slow", floor=0, expect_fence=None)
     hasty = await desk.worker(times=Times(ttl=0.2, heartbeat=0.05))
     _, before = await hasty.heartbeat("doc", ana)
-    await asyncio.sleep(0.25)
+    await passed(desk.server, before.held_until)
     busy = await locks.acquire("doc", bob)
     assert isinstance(busy, Busy)
     assert busy.state.is_held_by(olga)
@@ -201,7 +220,8 @@ async def test_whoever_looks_first_at_a_marked_hold_that_has_run_out_hands_it_ov
     assert (verdict, state.version) == ("unsaved", busy.state.version)
 
 
-async def test_of_two_takers_one_wins_and_the_other_is_told_who(desk, ana, olga):
+async def test_of_two_takers_one_wins_and_the_other_is_told_who(desk, monkeypatch, ana, olga):
+    meet(monkeypatch)
     paul = Editor("user-paul", "Paul", "tab-1")
     locks, other = await desk.worker(times=HASTY), await desk.worker(times=HASTY)
     await locks.acquire("doc", ana)
@@ -214,32 +234,34 @@ async def test_of_two_takers_one_wins_and_the_other_is_told_who(desk, ana, olga)
 
 
 @pytest.mark.every_way_in
-async def test_the_second_taker_is_told_as_soon_as_the_first_has_it(desk, ana, olga):
+async def test_the_second_taker_is_told_as_soon_as_the_first_has_it(desk, monkeypatch, ana, olga):
+    asks = meet(monkeypatch)
     paul = Editor("user-paul", "Paul", "tab-1")
     locks, other = await desk.worker(), await desk.worker()
     await locks.acquire("doc", ana)
     first = await begin(locks, olga)
     second = asyncio.create_task(other.force_take("doc", paul))
-    await asyncio.sleep(0.3)
+    await eventually_async(lambda: len(asks) == 2)
     assert not second.done()
     await locks.release("doc", ana)
-    assert isinstance(await asyncio.wait_for(first, AT_ONCE), Granted)
-    busy = await asyncio.wait_for(second, AT_ONCE)
+    assert isinstance(await asyncio.wait_for(first, LIMIT), Granted)
+    busy = await asyncio.wait_for(second, LIMIT)
     assert busy.state.is_held_by(olga)
 
 
-async def test_the_second_taker_goes_on_if_the_first_gives_up(desk, ana, olga):
+async def test_the_second_taker_goes_on_if_the_first_gives_up(desk, monkeypatch, ana, olga):
+    asks = meet(monkeypatch)
     paul = Editor("user-paul", "Paul", "tab-1")
     locks, other = await desk.worker(), await desk.worker()
     granted = await locks.acquire("doc", ana)
     first = await begin(locks, olga)
     second = asyncio.create_task(other.force_take("doc", paul))
-    await asyncio.sleep(0.3)
+    await eventually_async(lambda: len(asks) == 2)
     await give_up(first)
     await eventually_async(lambda: is_marked_by(locks, paul))
     assert (await locks.state("doc")).version == (granted.fence, 3)
     await locks.release("doc", ana)
-    assert (await asyncio.wait_for(second, AT_ONCE)).state.is_held_by(paul)
+    assert (await asyncio.wait_for(second, LIMIT)).state.is_held_by(paul)
 
 
 async def test_the_same_owner_asking_twice_gets_it_twice(desk, ana, olga):
@@ -292,9 +314,9 @@ async def test_a_taker_cancelled_just_when_there_are_news_is_cancelled(ana, olga
     assert taking.cancelled()
 
 
-async def test_a_taker_cancelled_at_any_await_leaves_the_lock_where_it_was(own_desk, ana, olga):
+async def test_a_taker_cancelled_at_any_await_leaves_the_lock_where_it_was(own_valkey_desk, ana, olga):
     """Until the moment at which the holder's time is over, and it is taken."""
-    locks = await own_desk.worker(times=Times(ttl=60, heartbeat=10, save_within=0.25))
+    locks = await own_valkey_desk.worker(times=Times(ttl=60, heartbeat=10, save_within=0.25))
     for at in range(100):
         granted = await locks.acquire("doc", ana)
         attempt = CancelledAt(locks.force_take("doc", olga), at)
@@ -315,10 +337,10 @@ async def test_a_taker_cancelled_at_any_await_leaves_the_lock_where_it_was(own_d
     assert at > 3
 
 
-async def test_a_taker_cancelled_at_any_await_after_the_release_keeps_nothing(own_desk, ana, olga):
+async def test_a_taker_cancelled_at_any_await_after_the_release_keeps_nothing(own_valkey_desk, ana, olga):
     """The holder releases as soon as it is asked; the taker gives up before it has heard of it."""
-    locks = await own_desk.worker()
-    other = await own_desk.worker()
+    locks = await own_valkey_desk.worker()
+    other = await own_valkey_desk.worker()
 
     async def yield_when_asked():
         while not await is_marked_by(other, olga):
@@ -354,7 +376,7 @@ async def test_the_mark_of_a_taker_who_is_gone_lapses_and_the_holder_keeps_it(de
         assert (state.taking is None) == (state.read_at >= marked.taking.save_until + 1 - 0.001)
         return state if state.taking is None else None
 
-    state = await eventually_async(is_over, within=10)
+    state = await eventually_async(is_over)
     assert state.version == (granted.fence, 2)
     assert state.is_held_by(ana)
     await locks.heartbeat("doc", ana)
@@ -367,9 +389,11 @@ async def test_a_lapsed_mark_is_followed_by_a_new_one(desk, ana, olga):
     locks = await desk.worker(times=HASTY)
     granted = await locks.acquire("doc", ana)
     await locks._ledger.take("doc", olga, ask="gone", floor=0, expect_fence=None)
-    await eventually_async(lambda: is_step(locks, 2), within=10)
-    taking = asyncio.create_task(locks.force_take("doc", olga))
+    await eventually_async(lambda: is_step(locks, 2))
+    patient = await desk.worker()
+    taking = asyncio.create_task(patient.force_take("doc", olga))
     await eventually_async(lambda: is_step(locks, 3))
+    await locks.release("doc", ana)
     taken = await taking
     assert taken.fence > granted.fence
 
@@ -389,7 +413,7 @@ async def test_what_is_handed_over_to_nobody_is_free_again_in_seconds(own_desk, 
     is_extended, again = await locks.heartbeat("doc", olga)
     assert is_extended
     assert again.held_until == state.held_until
-    granted = await eventually_async(lambda: try_acquire(locks, bob), within=15)
+    granted = await eventually_async(lambda: try_acquire(locks, bob))
     assert granted.fence > state.version.fence
     assert (await locks.history("doc"))[1].reason == "expired"
 
@@ -413,9 +437,9 @@ async def test_a_taker_who_asks_again_as_editor_claims_what_was_handed_over(lock
     assert state.is_held_by(olga)
 
 
-async def test_nobody_waits_for_takers_for_ever(own_desk, ana, bob, olga):
+async def test_nobody_waits_for_takers_for_ever(own_valkey_desk, ana, bob, olga):
     """Others mark it again and again and never take it."""
-    locks = await own_desk.worker(times=Times(ttl=60, heartbeat=10, save_within=0.1))
+    locks = await own_valkey_desk.worker(times=Times(ttl=60, heartbeat=10, save_within=0.1))
     await locks.acquire("doc", ana)
 
     async def pester():
@@ -426,7 +450,7 @@ async def test_nobody_waits_for_takers_for_ever(own_desk, ana, bob, olga):
     pestering = asyncio.create_task(pester())
     await eventually_async(lambda: is_marked_by(locks, olga))
     began = time.monotonic()
-    busy = await asyncio.wait_for(locks.force_take("doc", bob), 20)
+    busy = await asyncio.wait_for(locks.force_take("doc", bob), LIMIT)
     if isinstance(busy, Busy):
         assert time.monotonic() - began > 3
         assert busy.state.is_held_by(ana)
@@ -439,7 +463,3 @@ async def test_the_version_at_the_end_is_after_every_other(desk, ana, olga):
     taken = await locks.force_take("doc", olga)
     state = await locks.release("doc", olga)
     assert state.version == (taken.fence, ENDED)
-
-
-def test_the_times_of_these_tests_leave_room():
-    assert TIMES.save_within > 3 * AT_ONCE

@@ -15,7 +15,7 @@ import pytest
 from bench.documents.crowd import LOST, Crowd, Member
 from bench.documents.processes import raise_file_limit, resident_bytes
 from tests.server.serving import Served
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT, eventually
 
 if TYPE_CHECKING:
     from tests.conftest import Count
@@ -38,7 +38,6 @@ GROWTH = 8 * 1024 * 1024
 """Bytes. Without limits each change would add 1.5 KB for each socket that does not read: see the counts below."""
 
 TOO_SLOW = 4508
-SOON = 30.0
 TINY_BUFFER = 2048
 
 Version = tuple[int, int]
@@ -48,7 +47,7 @@ class Team:
     """An editor whose changes are watched, over REST, and whoever watches."""
 
     def __init__(self, served: Served) -> None:
-        self._http = httpx.Client(base_url=served.base_url, timeout=SOON)
+        self._http = httpx.Client(base_url=served.base_url, timeout=LIMIT)
         editor, viewer = self._register(LONG_NAME, "editor"), self._register("Vera", "viewer")
         self._as_editor = {"Authorization": f"Bearer {editor['access_token']}"}
         application = self._create("/api/applications", name="Team")["id"]
@@ -109,8 +108,8 @@ class Heard:
 def test_whoever_reads_is_told_every_change_although_others_do_not(
     tmp_path: Path, valkey: Server, count: Count
 ) -> None:
-    sockets, silent = count(full=2000, quick=300), count(full=50, quick=30)
-    changes = count(full=500, quick=400)
+    sockets, silent = count(full=2000, quick=160), count(full=50, quick=60)
+    changes = count(full=500, quick=150)
     settings = SETTINGS | {"data_dir": tmp_path / "data", "store_url": valkey.url}
     heard = Heard()
     raise_file_limit()
@@ -130,7 +129,7 @@ def test_whoever_reads_is_told_every_change_although_others_do_not(
             def change() -> None:
                 told.append(team.change(len(told)))
                 expected = heard.count + len(readers)
-                all_heard = crowd.pump_until(lambda: heard.count >= expected, within=SOON)
+                all_heard = crowd.pump_until(lambda: heard.count >= expected, within=LIMIT)
                 assert all_heard, f"{expected - heard.count} were not told of change {len(told)}"
 
             for _ in range(20):
@@ -147,7 +146,7 @@ def test_whoever_reads_is_told_every_change_although_others_do_not(
                 crowd.wake(member)
             assert crowd.pump_until(
                 lambda: all(member.code is not None or heard.of(member)[-1:] == told[-1:] for member in late),
-                within=SOON,
+                within=LIMIT,
             )
             for member in late:
                 versions = heard.of(member)
@@ -157,11 +156,10 @@ def test_whoever_reads_is_told_every_change_although_others_do_not(
                 assert member.code in {None, TOO_SLOW, LOST}
 
             # The others never do: the worker ends them, and nobody else notices.
-            eventually(lambda: not ports & _connected_to(port) - _ports(late), 60, 0.2)
+            eventually(lambda: not ports & _connected_to(port) - _ports(late), every=0.2)
             change()
             assert {tuple(heard.of(member)) for member in readers} == {tuple(told)}
             assert all(member.code is None for member in readers)
-            assert team.slowest < 30
             print(
                 f"{sockets} sockets, {silent} silent, {len(told)} changes: memory +{(most - before) // 1024} KiB, "
                 f"slowest request {1000 * team.slowest:.0f} ms, late ones {[member.code for member in late]}"

@@ -36,7 +36,7 @@ class Peer:
         self.fell_behind += 1
 
     async def has(self, *texts: str) -> None:
-        await eventually_async(lambda: self.got == list(texts), within=10)
+        await eventually_async(lambda: self.got == list(texts))
 
 
 def other_tasks() -> set[asyncio.Task]:
@@ -62,7 +62,7 @@ async def test_of_each_document_a_slow_socket_is_told_the_newest_state_only() ->
     assert len(other_tasks()) == 1
     peer.reading.set()
     await peer.has("on its way", "doc 999", "other 999")
-    await eventually_async(lambda: not other_tasks(), within=10)
+    await eventually_async(lambda: not other_tasks())
     peer.outbox.tell("doc", "and on")
     assert peer.got[-1] == "and on"
 
@@ -97,7 +97,7 @@ async def test_too_many_answers_that_are_not_read_are_the_end() -> None:
         peer.outbox.reply(str(number))
     assert peer.fell_behind == 1
     peer.outbox.close()
-    await eventually_async(lambda: not other_tasks(), within=10)
+    await eventually_async(lambda: not other_tasks())
     assert peer.got == []
 
 
@@ -119,7 +119,7 @@ async def test_answers_that_were_read_count_no_more() -> None:
         for size in (500, 400, 400):
             peer.outbox.reply("x" * size)
         peer.reading.set()
-        await eventually_async(lambda: not peer.outbox.is_blocked, within=10)
+        await eventually_async(lambda: not peer.outbox.is_blocked)
     assert peer.fell_behind == 0
     assert len(peer.got) == 15
 
@@ -128,11 +128,11 @@ async def test_a_socket_that_does_not_read_for_too_long_is_the_end() -> None:
     peer = Peer(SocketLimits(drain_within=0.05))
     peer.reading.clear()
     peer.outbox.tell("doc", "state")
-    await eventually_async(lambda: peer.fell_behind, within=10)
+    await eventually_async(lambda: peer.fell_behind)
     peer.outbox.tell("doc", "too late")
     peer.outbox.reply("too late")
     peer.reading.set()
-    await eventually_async(lambda: not other_tasks(), within=10)
+    await eventually_async(lambda: not other_tasks())
     assert peer.got == []
     assert peer.fell_behind == 1
 
@@ -155,7 +155,7 @@ async def test_a_peer_that_goes_while_it_is_slow_is_told_nothing_more() -> None:
     peer.outbox.reply("second")
     peer.is_gone = True
     peer.reading.set()
-    await eventually_async(lambda: not other_tasks(), within=10)
+    await eventually_async(lambda: not other_tasks())
     assert (peer.got, peer.fell_behind) == ([], 0)
 
 
@@ -166,7 +166,7 @@ async def test_after_the_close_nothing_is_sent() -> None:
     peer.outbox.tell("doc", "state")
     peer.outbox.close()
     peer.reading.set()
-    await eventually_async(lambda: not other_tasks(), within=10)
+    await eventually_async(lambda: not other_tasks())
     peer.outbox.reply("later")
     assert peer.got == []
 

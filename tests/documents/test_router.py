@@ -9,7 +9,9 @@ import httpx
 import pytest
 from fastapi import FastAPI, HTTPException
 from fastapi.responses import JSONResponse
-from tests.documents.serving import SOON, TIMES, host
+from tests.documents.serving import TIMES, host
+from tests.documents.test_locks_taking import meet
+from tests.support.waiting import LIMIT
 
 import leasehold
 from leasehold.documents import Editor, Save, Times
@@ -141,7 +143,7 @@ async def test_a_holder_who_saves_and_yields_is_followed_by_the_owner(worker) ->
     assert 0 < asked["lock"]["taking"]["seconds_left"] <= TIMES.save_within
     editor = Editor("ana", "Ana", digest_of("one"))
     await worker.router.documents.save(Save("doc", editor, "last words", 0, fence), release=True)
-    taken = TakenLock.model_validate((await asyncio.wait_for(taking, SOON)).json())
+    taken = TakenLock.model_validate((await asyncio.wait_for(taking, LIMIT)).json())
     assert (taken.saved, taken.content_version) == (True, 1)
     assert int(taken.fence) > fence
     told = await ana.hear("document_force_taken")
@@ -158,7 +160,8 @@ async def test_a_silent_holder_is_taken_from(valkey) -> None:
         assert taken.saved is False
 
 
-async def test_of_two_owners_one_wins_and_the_other_is_told_who(valkey) -> None:
+async def test_of_two_owners_one_wins_and_the_other_is_told_who(valkey, monkeypatch) -> None:
+    meet(monkeypatch)
     async with host(valkey.url) as made:
         made.roles.roles["olaf"] = "owner"
         worker = await made.worker(times=Times(save_within=0.2))
@@ -365,16 +368,13 @@ async def test_grants_takes_and_refusals_are_audited(valkey, caplog) -> None:
 async def test_without_the_store_the_outcome_is_unknown_and_said_to_be(own_server) -> None:
     server = own_server("valkey9")
     async with host(server.url) as made:
-        worker = await made.worker(timeout=0.3)
+        worker = await made.worker(timeout=2)
         assert (await worker.lock("ana")).status_code == 200
         server.kill()
-        for method, path in (
-            ("GET", "/lock"),
-            ("POST", "/lock"),
-            ("DELETE", "/lock"),
-            ("POST", "/lock/force-take"),
+        asked = (("GET", "/lock"), ("POST", "/lock"), ("DELETE", "/lock"), ("POST", "/lock/force-take"))
+        for answer in await asyncio.gather(
+            *[worker.ask("olga", method, f"/documents/doc{path}") for method, path in asked]
         ):
-            answer = await worker.ask("olga", method, f"/documents/doc{path}")
             body = problem(answer, 503, "store_unavailable")
             assert "unknown" in body["message"]
             assert "127.0.0.1" not in answer.text

@@ -14,9 +14,9 @@ import httpx
 import pytest
 import websockets
 from examples.wiki import create_app
-from tests.documents.serving import SOON, serving
+from tests.documents.serving import serving
 from tests.support.servers import reserve_port
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = "/api/documents/home/lock"
@@ -45,7 +45,7 @@ async def test_people_edit_and_are_seen_editing_and_no_work_is_lost(wiki) -> Non
     async with websockets.connect(f"ws://127.0.0.1:{port}/ws", compression=None) as socket:
 
         async def hear(kind: str) -> dict:
-            message = json.loads(await asyncio.wait_for(socket.recv(), SOON))
+            message = json.loads(await asyncio.wait_for(socket.recv(), LIMIT))
             assert message["type"] == kind, message
             return message["data"]
 
@@ -84,7 +84,7 @@ def test_it_runs_as_a_program(valkey) -> None:
                 with suppress(httpx.TransportError):
                     return client.get(f"http://127.0.0.1:{port}{LOCK}", headers=as_user("ana"))
 
-            assert eventually(answer, within=60).json()["locked"] is False
+            assert eventually(answer).json()["locked"] is False
         finally:
             wiki.terminate()
-            assert wiki.wait(30) in {0, -signal.SIGTERM}
+            assert wiki.wait(LIMIT) in {0, -signal.SIGTERM}
