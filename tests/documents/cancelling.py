@@ -36,5 +36,10 @@ class CancelledAt:
                 self.was_cancelled = True
                 step, value = self._work.throw, asyncio.CancelledError()
             else:
-                yield future
+                try:
+                    yield future
+                except (
+                    asyncio.CancelledError
+                ) as error:  # of the task: that is how `asyncio.timeout` ends a wait
+                    step, value = self._work.throw, error
             suspended += 1

@@ -299,6 +299,7 @@ async def stalled(worker):
 def hasty(monkeypatch) -> None:
     """A peer that does not answer the close is waited for only for a moment."""
     monkeypatch.setattr("leasehold.documents.live.socket._CLOSE_WITHIN", 0.1)
+    monkeypatch.setattr("leasehold.documents.uvicorn._ABORT_AFTER", 0.1)
 
 
 @pytest.mark.usefixtures("unchecked", "hasty")
