@@ -13,6 +13,7 @@ import redis.asyncio
 from tests.contract.sides import keys_that_stay
 from tests.files.worlds_of_files import SIDES, file_locks
 from tests.support.matrix import OURS, note_collected, ways_in
+from tests.support.waiting import LIMIT
 
 import leasehold
 from leasehold.files import FileSettings
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.support.servers import Server
 
-PATIENT = FileSettings(ttl=60, wait=20)
+PATIENT = FileSettings(ttl=60, wait=LIMIT)
 """Nothing runs out during a test, however slow the machine."""
 
 

@@ -6,14 +6,14 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from tests.support.waiting import LIMIT
+
 from leasehold.files import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pytest
-
-_WITHIN = 30.0
 
 
 def stop_at_rename(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ def hold_renames(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, thre
 
     def pause() -> None:
         is_paused.set()
-        assert goes_on.wait(_WITHIN)
+        assert goes_on.wait(LIMIT)
 
     stop_at_rename(monkeypatch, pause)
     return is_paused, goes_on

@@ -210,6 +210,7 @@ def run(plan: Plan, url: str, directory: Path, say: Callable[[str], None] = lamb
                 plan.files,
                 LONG_TTL if has_long_leases(number) else plan.ttl,
                 plan.planted,
+                together=plan.processes if plan.planted == "no locks" else 1,
             )
             for number in range(plan.processes)
         ],

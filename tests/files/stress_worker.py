@@ -51,6 +51,8 @@ class Orders:
     ttl: float
     planted: Planted = "nothing"
     dies_writing: bool = False
+    together: int = 1
+    """It begins when so many journals are there."""
 
     def as_arguments(self) -> list[str]:
         return [sys.executable, "-m", "tests.files.stress_worker", json.dumps(vars(self))]
@@ -70,6 +72,8 @@ class Worker:
             for line in read_journals(Path(self._orders.journals), f"{self._orders.session}.*.jsonl")
             if line["life"] < self._orders.life
         ]
+        while len(list(Path(self._orders.journals).iterdir())) < self._orders.together:
+            await asyncio.sleep(0.01)
         if self._orders.life:
             await self._restore(before)
         done = sum(line["event"] == "ended" for line in before)

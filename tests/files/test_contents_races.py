@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT, eventually
 
 from leasehold.errors import FileChanged
 from leasehold.files.contents import hash_of, read
@@ -142,7 +142,7 @@ def test_a_file_is_whole_whenever_it_is_read_and_however_its_writer_dies(
         writer = spawn(write_for_ever, str(root))
         assert writer.read() == {"ready": True}
         first = read(file).sha256
-        eventually(lambda first=first: read(file).sha256 != first, 30)
+        eventually(lambda first=first: read(file).sha256 != first)
         for _ in range(50):
             found = read(file)
             assert is_whole(found.data)
@@ -161,12 +161,12 @@ async def test_a_caller_that_is_cancelled_goes_on_only_when_the_work_has_ended()
 
     def work() -> str:
         began.set()
-        assert go_on.wait(30)
+        assert go_on.wait(LIMIT)
         done.append("written")
         return "answer"
 
     task = asyncio.create_task(to_the_end(work))
-    assert await asyncio.to_thread(began.wait, 30)
+    assert await asyncio.to_thread(began.wait, LIMIT)
     for _ in range(3):  # more than once, as impatient callers do
         task.cancel()
         await asyncio.sleep(0.01)
@@ -182,11 +182,11 @@ async def test_work_that_fails_after_the_cancellation_is_a_cancellation() -> Non
 
     def work() -> None:
         began.set()
-        assert go_on.wait(30)
+        assert go_on.wait(LIMIT)
         raise OSError("late")
 
     task = asyncio.create_task(to_the_end(work))
-    assert await asyncio.to_thread(began.wait, 30)
+    assert await asyncio.to_thread(began.wait, LIMIT)
     task.cancel()
     await asyncio.sleep(0)
     go_on.set()

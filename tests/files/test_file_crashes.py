@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.documents.cancelling import CancelledAt
-from tests.support.waiting import eventually_async
+from tests.support.processes import Child
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.files.credentials import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from tests.files.conftest import Shop
-    from tests.support.processes import Child
 
-WITHIN = 30.0
 PHASES = ("before", "after")
 
 
-async def mortal(parent: Any, url: str, root: str, secret: str, verb: str, step: int, phase: str) -> None:
-    """A process that is killed before or after its so manyth word to the store about what ``verb`` does."""
+def nursery(parent: Any) -> None:
+    """Forks a process for each of the test's orders, since a fork need not import anything, and tells how it ended."""
+    import asyncio
+    import os
+
+    from tests.files.test_file_crashes import mortal
+
+    import leasehold.files  # noqa: F401 - before the fork
+
+    while (orders := parent.hear()) is not None:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                asyncio.run(mortal(*orders))
+            finally:
+                os._exit(1)
+        parent.tell(status=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+async def mortal(url: str, root: str, secret: str, verb: str, step: int, phase: str) -> None:
+    """Is killed before or after its so manyth word to the store about what ``verb`` does."""
     import functools
     import os
     import signal
@@ -76,12 +95,18 @@ async def mortal(parent: Any, url: str, root: str, secret: str, verb: str, step:
         else:
             is_armed = True
             await session.acquire_write("a.txt", ttl=300)
-    parent.tell(words=words)
 
 
-async def die(spawn: Callable[..., Child], shop: Shop, secret: str, verb: str, step: int, phase: str) -> None:
-    child = spawn(mortal, shop.server.url, str(shop.root), secret, verb, step, phase)
-    assert await asyncio.to_thread(child.wait, 60) == -9, child.stderr()
+@pytest.fixture(scope="module")
+def die() -> Iterator[Callable[..., Awaitable[None]]]:
+    """`await die(shop, secret, verb, step, phase)`: a process of the session dies in the middle of a verb."""
+    with Child.spawn(nursery) as child:
+
+        async def one(shop: Shop, secret: str, verb: str, step: int, phase: str) -> None:
+            child.tell([shop.server.url, str(shop.root), secret, verb, step, phase])
+            assert await child.aread(LIMIT) == {"status": -signal.SIGKILL}, child.stderr()
+
+        yield one
 
 
 async def check_that_all_is_found(shop: Shop, session: Any) -> list[Any]:
@@ -101,10 +126,10 @@ async def check_that_all_is_found(shop: Shop, session: Any) -> list[Any]:
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("step", [1, 2, 3])
 async def test_an_acquire_that_is_killed_leaves_no_lock_that_history_does_not_know(
-    own_shop: Shop, spawn: Callable[..., Child], step: int, phase: str
+    own_shop: Shop, die: Callable[..., Awaitable[None]], step: int, phase: str
 ) -> None:
     secret = Secret.new().reveal()
-    await die(spawn, own_shop, secret, "acquire", step, phase)
+    await die(own_shop, secret, "acquire", step, phase)
     session = await own_shop.session("agent", secret=secret)
     reports = await check_that_all_is_found(own_shop, session)
     # It was never told that it had it, so nothing is acquired for it that was not there.
@@ -118,10 +143,10 @@ async def test_an_acquire_that_is_killed_leaves_no_lock_that_history_does_not_kn
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("step", [1, 2, 3])
 async def test_an_acquire_of_several_that_is_killed_leaves_no_lock_that_history_does_not_know(
-    own_shop: Shop, spawn: Callable[..., Child], step: int, phase: str
+    own_shop: Shop, die: Callable[..., Awaitable[None]], step: int, phase: str
 ) -> None:
     secret = Secret.new().reveal()
-    await die(spawn, own_shop, secret, "acquire_all", step, phase)
+    await die(own_shop, secret, "acquire_all", step, phase)
     session = await own_shop.session("agent", secret=secret)
     reports = await check_that_all_is_found(own_shop, session)
     assert len(reports) in {0, 2}
@@ -132,10 +157,10 @@ async def test_an_acquire_of_several_that_is_killed_leaves_no_lock_that_history_
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("step", [1, 2])
 async def test_a_release_that_is_killed_leaves_no_lock_that_history_does_not_know(
-    own_shop: Shop, spawn: Callable[..., Child], step: int, phase: str
+    own_shop: Shop, die: Callable[..., Awaitable[None]], step: int, phase: str
 ) -> None:
     secret = Secret.new().reveal()
-    await die(spawn, own_shop, secret, "release", step, phase)
+    await die(own_shop, secret, "release", step, phase)
     session = await own_shop.session("agent", secret=secret)
     reports = await check_that_all_is_found(own_shop, session)
     assert {report.outcome for report in reports} <= {"restored", "reacquired"}
@@ -146,10 +171,10 @@ async def test_a_release_that_is_killed_leaves_no_lock_that_history_does_not_kno
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("step", [1, 2, 3])
 async def test_an_upgrade_that_is_killed_leaves_one_lease_that_is_found(
-    own_shop: Shop, spawn: Callable[..., Child], step: int, phase: str
+    own_shop: Shop, die: Callable[..., Awaitable[None]], step: int, phase: str
 ) -> None:
     secret = Secret.new().reveal()
-    await die(spawn, own_shop, secret, "upgrade", step, phase)
+    await die(own_shop, secret, "upgrade", step, phase)
     session = await own_shop.session("agent", secret=secret)
     (report,) = await check_that_all_is_found(own_shop, session)
     was_done = step == 3 or (step, phase) == (2, "after")
@@ -163,12 +188,12 @@ async def test_an_upgrade_that_is_killed_leaves_one_lease_that_is_found(
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
 async def test_a_restore_that_is_killed_can_be_done_again_with_the_same_fence(
-    own_shop: Shop, spawn: Callable[..., Child], step: int, phase: str
+    own_shop: Shop, die: Callable[..., Awaitable[None]], step: int, phase: str
 ) -> None:
     first = await own_shop.session("agent")
     lease = await first.acquire_write("a.txt", ttl=300)
     for _ in range(2):  # twice: what the first left behind must not confuse the second
-        await die(spawn, own_shop, first.secret, "restore", step, phase)
+        await die(own_shop, first.secret, "restore", step, phase)
     session = await own_shop.session("agent", secret=first.secret)
     (report,) = await check_that_all_is_found(own_shop, session)
     assert (report.outcome, report.fence) == ("restored", lease.fence)
@@ -188,14 +213,14 @@ async def test_an_acquire_that_is_cancelled_anywhere_leaves_nothing(async_shop: 
             try:
                 held = await work
             except asyncio.CancelledError:
-                await eventually_async(lambda: _is_empty(files, session), WITHIN)
+                await eventually_async(lambda: _is_empty(files, session))
             else:
                 await held.release()
         if not work.was_cancelled:
             break
         at += 1
     assert at >= 3
-    await eventually_async(lambda: _is_empty(files, session), WITHIN)
+    await eventually_async(lambda: _is_empty(files, session))
 
 
 async def test_an_upgrade_that_is_cancelled_anywhere_is_read_or_nothing(async_shop: Shop) -> None:
@@ -210,7 +235,7 @@ async def test_an_upgrade_that_is_cancelled_anywhere_is_read_or_nothing(async_sh
             await work
         except asyncio.CancelledError:
             if lease.is_lost:
-                assert (await other.acquire_write("a.txt", wait=WITHIN)).mode == "write"
+                assert (await other.acquire_write("a.txt", wait=LIMIT)).mode == "write"
                 await other.release("a.txt")
             else:
                 assert (await files.inspect("a.txt")).mode == lease.mode
@@ -219,7 +244,7 @@ async def test_an_upgrade_that_is_cancelled_anywhere_is_read_or_nothing(async_sh
             await lease.release()
         except leasehold.LeaseLost:
             assert was_cancelled
-        await eventually_async(lambda: _is_empty(files, session), WITHIN)
+        await eventually_async(lambda: _is_empty(files, session))
         at += 1
     assert at >= 3
 

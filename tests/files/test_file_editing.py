@@ -133,7 +133,7 @@ async def test_nothing_is_read_under_a_lease_that_has_ended(valkey_shop: Shop) -
     lease = await session.acquire_read("a.txt")
     with suppress(leasehold.LeaseLost):  # which is what it comes to anyway
         await lease.renew(0.5)
-    await eventually_async(lambda: lease.is_lost, 30)
+    await eventually_async(lambda: lease.is_lost)
     with pytest.raises(leasehold.LeaseLost):
         await session.read_file("a.txt")
 
@@ -149,7 +149,7 @@ async def test_a_write_that_is_cancelled_has_ended_before_the_file_is_given_back
             await one.write_file("a.txt", b"new")
 
     writes = asyncio.ensure_future(write())
-    await eventually_async(is_paused.is_set, 30)
+    await eventually_async(is_paused.is_set)
     writes.cancel()
     with pytest.raises(leasehold.FileTimeout):
         await other.acquire_write("a.txt", wait=0.3)

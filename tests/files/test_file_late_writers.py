@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.files.late_renames import hold_renames, stop_at_rename
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 
 if TYPE_CHECKING:
     from tests.files.conftest import Shop
-
-WITHIN = 30.0
 
 
 async def test_a_paused_writer_changes_nothing_under_a_reader_that_has_read(
@@ -24,10 +22,10 @@ async def test_a_paused_writer_changes_nothing_under_a_reader_that_has_read(
     (own_shop.root / "a.txt").write_bytes(b"old")
     one, other = await own_shop.session("one"), await own_shop.session("other")
     is_paused, goes_on = hold_renames(monkeypatch)
-    await one.acquire_write("a.txt", ttl=3)
+    await one.acquire_write("a.txt", ttl=6)
     late = asyncio.ensure_future(one.write_file("a.txt", b"late"))
-    await eventually_async(is_paused.is_set, WITHIN)
-    async with other.read("a.txt", wait=WITHIN):
+    await eventually_async(is_paused.is_set)
+    async with other.read("a.txt", wait=LIMIT):
         assert (await other.read_file("a.txt")).data == b"old"
         goes_on.set()
         with pytest.raises(leasehold.FileChanged, match="belongs to a later writer"):
@@ -43,7 +41,7 @@ async def test_reading_does_not_stop_the_writer_that_is_oneself(
     is_paused, goes_on = hold_renames(monkeypatch)
     async with session.write("a.txt"):
         writes = asyncio.ensure_future(session.write_file("a.txt", b"new"))
-        await eventually_async(is_paused.is_set, WITHIN)
+        await eventually_async(is_paused.is_set)
         assert (await session.read_file("a.txt")).data == b"old"
         goes_on.set()
         await writes
@@ -74,7 +72,7 @@ async def test_a_lease_that_ends_after_the_replacement_says_that_the_file_was_re
     with pytest.raises(leasehold.LeaseLost):
         await lease.release()
     # What was written is what was last seen of it.
-    async with session.write("a.txt", wait=WITHIN):
+    async with session.write("a.txt", wait=LIMIT):
         await session.write_file("a.txt", b"newer")
 
 

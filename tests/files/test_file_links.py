@@ -6,14 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 
 if TYPE_CHECKING:
     from tests.files.conftest import Shop
-
-WITHIN = 30.0
 
 
 def make_links(shop: Shop, *names: str) -> None:
@@ -25,9 +23,9 @@ def make_links(shop: Shop, *names: str) -> None:
 async def test_links_that_somebody_took_under_a_third_name_are_lost_as_a_whole(shop: Shop) -> None:
     make_links(shop, "a.txt", "b.txt", "c.txt")
     one, other = await shop.session("one"), await shop.session("other")
-    held = await one.acquire_all(["a.txt", "b.txt"], ttl=3)
-    await eventually_async(lambda: held.is_lost, WITHIN)
-    theirs = await other.acquire_write("c.txt", wait=WITHIN)
+    held = await one.acquire_all(["a.txt", "b.txt"], ttl=1)
+    await eventually_async(lambda: held.is_lost)
+    theirs = await other.acquire_write("c.txt", wait=LIMIT)
     again = await shop.session("one", secret=one.secret)
     reports = await again.restore(timeout=0.3)
     assert {report.outcome for report in reports} == {"lost"}
@@ -37,7 +35,7 @@ async def test_links_that_somebody_took_under_a_third_name_are_lost_as_a_whole(s
     third = await shop.session("third")
     await theirs.release()
     for name in ("a.txt", "b.txt"):
-        await (await third.acquire_write(name, wait=WITHIN)).release()
+        await (await third.acquire_write(name, wait=LIMIT)).release()
 
 
 @pytest.mark.every_way_in

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.files import FileSettings
@@ -25,6 +25,10 @@ async def refused(work: Any) -> leasehold.FileBusy:
     with pytest.raises(leasehold.FileBusy) as refusal:
         await work
     return refusal.value
+
+
+async def has_waiter(files: Any, path: str) -> bool:
+    return bool((await files.inspect(path)).waiters)
 
 
 @pytest.mark.every_way_in
@@ -164,9 +168,7 @@ async def test_several_files_are_waited_for(shop: Shop) -> None:
     lease = await one.acquire_write("b.txt")
     waiting = asyncio.ensure_future(other.acquire_all(["a.txt", "b.txt"]))
     files = await shop.files()
-    async with asyncio.timeout(30):
-        while not (await files.inspect("b.txt")).waiters:
-            await asyncio.sleep(0.01)
+    await eventually_async(lambda: has_waiter(files, "b.txt"))
     await lease.release()
     leases = await waiting
     assert len(leases.fences) == 2
@@ -191,7 +193,7 @@ async def test_files_held_together_count_as_lost_when_one_is(own_shop: Shop) -> 
 
 
 async def test_losing_a_file_stops_the_body(own_shop: Shop) -> None:
-    session = await own_shop.session("one", settings=FileSettings(ttl=2, wait=20))
+    session = await own_shop.session("one", settings=FileSettings(ttl=2, wait=LIMIT))
 
     async def work() -> None:
         async with session.write("a.txt") as lease:
@@ -227,15 +229,14 @@ async def test_a_ttl_within_the_cap_is_not_touched(valkey_shop: Shop) -> None:
     assert (lease.ttl, lease.trimmed) == (300, False)
 
 
-@pytest.mark.every_way_in
 async def test_a_lease_that_is_not_renewed_ends_and_one_inside_a_body_does_not(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
-    lease = await one.acquire_write("a.txt", ttl=3)
+    lease = await one.acquire_write("a.txt", ttl=1)
     async with one.write("b.txt", ttl=9) as kept:
         valid_until = min(each.valid_until for each in kept)
-        assert (await other.acquire_write("a.txt", wait=30)).mode == "write"
+        assert (await other.acquire_write("a.txt", wait=LIMIT)).mode == "write"
         assert lease.is_lost
-        await eventually_async(lambda: min(each.valid_until for each in kept) > valid_until, 30)
+        await eventually_async(lambda: min(each.valid_until for each in kept) > valid_until)
         assert (await refused(other.acquire_write("b.txt", wait=0))).holder["session"] == "one"
 
 
@@ -421,9 +422,7 @@ async def test_the_first_in_the_queue_gets_a_file_that_is_given_back(shop: Shop)
     lease = await one.acquire_write("a.txt")
     waiting = asyncio.ensure_future(other.acquire_write("a.txt"))
     files = await shop.files()
-    async with asyncio.timeout(30):
-        while not (await files.inspect("a.txt")).waiters:
-            await asyncio.sleep(0.01)
+    await eventually_async(lambda: has_waiter(files, "a.txt"))
     await lease.release()
     assert (await waiting).fence > lease.fence
 

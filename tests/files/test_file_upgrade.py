@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.files import FileSettings
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tests.files.conftest import Shop
     from tests.support.proxy import FaultProxy
 
-WITHIN = 30.0
-
 
 async def waiters(shop: Shop, path: str, count: int) -> None:
     files = await shop.files()
@@ -28,7 +26,7 @@ async def waiters(shop: Shop, path: str, count: int) -> None:
     async def are_there() -> bool:
         return (await files.inspect(path)).waiters == count
 
-    await eventually_async(are_there, WITHIN)
+    await eventually_async(are_there)
 
 
 @pytest.mark.every_way_in
@@ -206,7 +204,7 @@ async def test_half_an_upgrade_that_is_cancelled_goes_on_with_the_next(async_sho
     upgrading = asyncio.ensure_future(mine.upgrade())
     await waiters(async_shop, "a.txt", 1)
     # While it sleeps between two questions: in the middle of one it is given up.
-    await eventually_async(lambda: all(each.exchange is None for each in mine), WITHIN)
+    await eventually_async(lambda: all(each.exchange is None for each in mine))
     upgrading.cancel()
     await asyncio.wait({upgrading})
     mine.check()
@@ -235,7 +233,7 @@ async def test_all_locks_of_a_file_are_upgraded_in_the_time_of_one(
 
     monkeypatch.setattr(FileStore, "upgrade", listen)
     upgrading = asyncio.ensure_future(mine.upgrade(wait=6))
-    await eventually_async(lambda: len(asked) > 1, WITHIN)
+    await eventually_async(lambda: len(asked) > 1)
     await theirs.release()
     with pytest.raises(leasehold.FileTimeout):
         await upgrading
@@ -273,7 +271,7 @@ async def test_an_upgraded_lease_inside_a_body_is_renewed(own_shop: Shop) -> Non
         def is_renewed() -> bool:
             return min(each.valid_until for each in lease) > valid_until + 0.5
 
-        await eventually_async(is_renewed, WITHIN)
+        await eventually_async(is_renewed)
         lease.check()
 
 
@@ -287,7 +285,7 @@ async def test_the_read_lease_is_renewed_while_the_upgrade_waits(own_shop: Shop)
         def is_renewed() -> bool:
             return min(each.valid_until for each in mine) > valid_until + 1.5
 
-        await eventually_async(is_renewed, WITHIN)
+        await eventually_async(is_renewed)
         await theirs.release()
         await upgrading
         assert mine.mode == "write"
@@ -342,7 +340,7 @@ async def test_an_upgrade_in_doubt_leaves_neither_lease(
     assert lease.is_lost
     assert (await (await own_shop.files()).inspect("a.txt")).mode == "write"  # it was done
     between.refuse(False)
-    assert (await other.acquire_write("a.txt", wait=WITHIN)).mode == "write"
+    assert (await other.acquire_write("a.txt", wait=LIMIT)).mode == "write"
 
 
 async def test_an_upgrade_that_was_never_sent_leaves_the_reader_as_it_was(

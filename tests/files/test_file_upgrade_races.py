@@ -7,15 +7,13 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.files.store import FileStore
 
 if TYPE_CHECKING:
     from tests.files.conftest import Shop
-
-WITHIN = 30.0
 
 
 class Gate:
@@ -40,12 +38,12 @@ class Gate:
     async def _pass(self) -> None:
         self.is_reached.set()
         if threading.current_thread() is threading.main_thread():
-            await eventually_async(self._is_open.is_set, WITHIN)
+            await eventually_async(self._is_open.is_set)
         else:
-            assert self._is_open.wait(WITHIN)
+            assert self._is_open.wait(LIMIT)
 
     async def reached(self) -> None:
-        await eventually_async(self.is_reached.is_set, WITHIN)
+        await eventually_async(self.is_reached.is_set)
 
     def open(self) -> None:
         self._is_open.set()
@@ -61,7 +59,7 @@ async def is_free(shop: Shop, session: Any) -> bool:
 
 
 async def is_being_given_back(lease: Any) -> None:
-    await eventually_async(lambda: lease._is_ending, WITHIN)
+    await eventually_async(lambda: lease._is_ending)
 
 
 @pytest.mark.every_way_in
@@ -115,7 +113,7 @@ async def test_a_release_that_is_cancelled_while_the_upgrade_is_granted_frees_th
     async def is_not_held() -> bool:
         return not (await files.inspect("a.txt")).is_held
 
-    await eventually_async(is_not_held, WITHIN)
+    await eventually_async(is_not_held)
 
 
 async def test_a_release_does_not_wait_for_those_for_whom_the_upgrade_waits(valkey_shop: Shop) -> None:
@@ -127,8 +125,8 @@ async def test_a_release_does_not_wait_for_those_for_whom_the_upgrade_waits(valk
     async def is_in_the_queue() -> bool:
         return (await files.inspect("a.txt")).waiters == 1
 
-    await eventually_async(is_in_the_queue, WITHIN)
-    await asyncio.wait_for(mine.release(), WITHIN)
+    await eventually_async(is_in_the_queue)
+    await asyncio.wait_for(mine.release(), LIMIT)
     with pytest.raises(leasehold.LeaseLost):
         await upgrading
     theirs.check()
@@ -217,7 +215,7 @@ async def test_a_refusal_after_silence_leaves_neither_lease(
     with pytest.raises(leasehold.StoreRefused):
         await lease.upgrade(wait=0)
     assert lease.is_lost
-    assert (await other.acquire_write("a.txt", wait=WITHIN)).mode == "write"
+    assert (await other.acquire_write("a.txt", wait=LIMIT)).mode == "write"
 
 
 async def test_a_plain_refusal_leaves_the_reader_as_it_was(

@@ -93,7 +93,7 @@ def check_spellings(identify: Identify, *, folds_case: bool) -> Callable[[st.Dat
 @pytest.mark.parametrize("folds_case", [False, True], ids=["case matters", "case is folded"])
 def test_two_spellings_have_one_lock_exactly_if_they_mean_one_file(folds_case: bool, count: Count) -> None:
     identify = is_the_same_everywhere if folds_case else is_exact
-    explore(check_spellings(identify, folds_case=folds_case), count(full=2_000, quick=200))
+    explore(check_spellings(identify, folds_case=folds_case), count(full=2_000, quick=80))
 
 
 @pytest.mark.timeout(900)
@@ -102,7 +102,7 @@ def test_in_a_project_two_spellings_have_one_lock_exactly_if_they_mean_one_file(
     def identify(root: str, path: str) -> FileId:
         return Files(root, project="demo", folding=FoldingEverywhere()).identify(path)
 
-    explore(check_spellings(identify, folds_case=True), count(full=1_000, quick=100))
+    explore(check_spellings(identify, folds_case=True), count(full=1_000, quick=40))
 
 
 SOUP = [
@@ -186,7 +186,7 @@ def _ask_the_kernel(path: str) -> tuple[os.stat_result | None, str]:
 
 @pytest.mark.timeout(900)
 def test_nothing_leads_out_of_the_root_and_every_file_in_it_is_found(count: Count) -> None:
-    explore(check_soup(is_exact), count(full=2_000, quick=300))
+    explore(check_soup(is_exact), count(full=2_000, quick=120))
 
 
 def planted(path_of: Callable[[str, str], str]) -> Identify:

@@ -20,10 +20,10 @@ def test_files_stay_whole_and_reports_true_whoever_is_killed(
     valkey: Server, tmp_path: Path, count: Count
 ) -> None:
     plan = Plan(
-        processes=count(full=20, quick=6),
+        processes=count(full=20, quick=4),
         operations=count(full=500, quick=60),
-        files=count(full=50, quick=12),
-        kills=count(full=60, quick=10),
+        files=count(full=50, quick=8),
+        kills=count(full=60, quick=6),
         patience=1400,
     )
     outcome = run(plan, valkey.url, tmp_path.resolve(), print)
@@ -52,15 +52,11 @@ def test_the_checker_finds_what_is_planted(
     valkey: Server, tmp_path: Path, planted: Planted, found: set[str]
 ) -> None:
     """The crash that matters is planted, too, so it needs no luck."""
-    assert found <= complaints_of(Plan(4, 16, 2, 0, ttl=1.5, planted=planted), valkey.url, tmp_path)
+    assert found <= complaints_of(Plan(3, 16, 2, 0, ttl=1.5, planted=planted), valkey.url, tmp_path)
 
 
 @pytest.mark.timeout(300)
 def test_the_checker_finds_that_there_are_no_locks(valkey: Server, tmp_path: Path) -> None:
-    found: set[str] = set()
-    for attempt in range(3):  # without locks they meet by chance
-        plan = Plan(4, 16, 2, 0, seed=str(attempt), planted="no locks")
-        found |= complaints_of(plan, valkey.url, tmp_path / str(attempt))
-        if found >= {"two at once", "lost update"}:
-            return
+    """They begin together, and each of their many turns is mostly waiting: they meet however slow the machine."""
+    found = complaints_of(Plan(3, 40, 2, 0, planted="no locks"), valkey.url, tmp_path)
     assert found >= {"two at once", "lost update"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT, eventually
 
 from leasehold import blocking
 from leasehold.errors import FileChanged
@@ -39,7 +39,7 @@ def write_and_stop(parent: Any, url: str, root: str) -> None:
 
     with blocking.connect(url) as locks:
         session = FileLocks(locks, root=root).session("paused")
-        lease = session.acquire_write("notes", ttl=3)
+        lease = session.acquire_write("notes", ttl=6)
         session.read_file("notes")
         os.rename = rename_later
         parent.tell(fence=lease.fence)
@@ -73,14 +73,14 @@ def test_who_wakes_up_after_the_next_writer_has_written_is_refused(
     valkey: Server, root: Path, session: Session, spawn: Callable[..., Child]
 ) -> None:
     paused = spawn(write_and_stop, valkey.url, str(root))
-    fence = paused.read(60)["fence"]
-    eventually(lambda: is_stopped(paused.pid), 30)
-    lease = session.acquire_write("notes", wait=60)  # when the other one's lease has ended
+    fence = paused.read(LIMIT)["fence"]
+    eventually(lambda: is_stopped(paused.pid))
+    lease = session.acquire_write("notes", wait=LIMIT)  # when the other one's lease has ended
     assert lease.fence > fence
     assert session.read_file("notes").data == b"before"
     session.write_file("notes", b"by the next one")
     paused.resume()
-    assert paused.read(60) == {"code": "file_changed", "notes": []}
+    assert paused.read(LIMIT) == {"code": "file_changed", "notes": []}
     assert session.read_file("notes").data == b"by the next one"
     assert os.listdir(root) == ["notes"]  # noqa: PTH208 - names only
 
@@ -89,12 +89,12 @@ def test_who_wakes_up_after_the_next_one_has_read_is_refused(
     valkey: Server, root: Path, session: Session, spawn: Callable[..., Child]
 ) -> None:
     paused = spawn(write_and_stop, valkey.url, str(root))
-    paused.read(60)
-    eventually(lambda: is_stopped(paused.pid), 30)
-    session.acquire_read("notes", wait=60)
+    paused.read(LIMIT)
+    eventually(lambda: is_stopped(paused.pid))
+    session.acquire_read("notes", wait=LIMIT)
     assert session.read_file("notes").data == b"before"
     paused.resume()
-    assert paused.read(60) == {"code": "file_changed", "notes": []}
+    assert paused.read(LIMIT) == {"code": "file_changed", "notes": []}
     assert session.read_file("notes").data == b"before"
 
 
@@ -104,11 +104,11 @@ def test_who_wakes_up_before_the_next_one_has_read_is_told_and_noticed(
     with session.read("notes"):
         assert session.read_file("notes").data == b"before"
     paused = spawn(write_and_stop, valkey.url, str(root))
-    paused.read(60)
-    eventually(lambda: is_stopped(paused.pid), 30)
-    session.acquire_write("notes", wait=60)
+    paused.read(LIMIT)
+    eventually(lambda: is_stopped(paused.pid))
+    session.acquire_write("notes", wait=LIMIT)
     paused.resume()
-    told = paused.read(60)
+    told = paused.read(LIMIT)
     # It could not be kept from it, but it is not told that all went well.
     assert told == {"code": "lease_lost", "notes": [f"'{root}/notes' had been replaced by then."]}
     with pytest.raises(FileChanged):
