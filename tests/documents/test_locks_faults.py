@@ -222,7 +222,7 @@ async def test_a_server_that_forgot_the_scripts_is_taught_again(desk, ana, bob, 
 )
 @pytest.mark.every_way_in
 async def test_a_record_that_cannot_be_read_is_refused_and_left_alone(locks, desk, ana, olga, record):
-    desk.server.call("SET", "doc_lock:{doc}", record)
+    desk.server.call("SET", "doc_lock:{doc}", record, "PX", 60_000)
     for verb in (locks.acquire, locks.heartbeat, locks.release, locks.force_take):
         with pytest.raises(StoreRefused, match="another version"):
             await verb("doc", ana)
@@ -244,6 +244,7 @@ async def test_a_history_that_cannot_be_read_is_refused(locks, desk, ana):
 
 async def test_a_key_that_holds_something_else_is_refused_and_left_alone(locks, desk, ana):
     desk.server.call("RPUSH", "doc_lock:{doc}", "something")
+    desk.server.call("PEXPIRE", "doc_lock:{doc}", 60_000)
     with pytest.raises(StoreRefused):
         await locks.acquire("doc", ana)
     assert desk.server.call("LRANGE", "doc_lock:{doc}", 0, -1) == [b"something"]
@@ -251,7 +252,7 @@ async def test_a_key_that_holds_something_else_is_refused_and_left_alone(locks, 
 
 async def test_one_record_that_cannot_be_read_does_not_hide_the_others(locks, desk, ana, caplog):
     await locks.acquire("doc", ana)
-    desk.server.call("SET", "doc_lock:{broken}", '{"version":99}')
+    desk.server.call("SET", "doc_lock:{broken}", '{"version":99}', "PX", 60_000)
     states = await locks.states(["broken", "doc", "free"])
     assert [state.document_id for state in states] == ["doc", "free"]
     assert "'broken' cannot be read" in caplog.text

@@ -142,6 +142,6 @@ async def test_a_save_counts_although_the_store_of_locks_is_away(valkey_desk, pr
 
 async def test_a_save_counts_although_the_lock_cannot_be_read(locks, desk, ana):
     granted = await locks.acquire("doc", ana)
-    desk.server.call("SET", "doc_lock:{doc}", "nonsense")
+    desk.server.call("SET", "doc_lock:{doc}", "nonsense", "PX", 60_000)
     answer = await locks.save(Save("doc", ana, "words", 0, granted.fence))
     assert (answer.outcome, answer.lock_lost) == (Saved(1), None)
