@@ -1,9 +1,7 @@
 """Leasehold: one lock plane for people, programs and agents, on Valkey or Redis."""
 
-from leasehold import blocking
-from leasehold.borrowing import from_client
-from leasehold.client import Client, Lease, Leases, connect
-from leasehold.core.answers import Hold, LockInfo
+from typing import TYPE_CHECKING, Any
+
 from leasehold.errors import (
     AcquireTimeout,
     AlreadyExists,
@@ -25,6 +23,12 @@ from leasehold.errors import (
     StoreUnavailable,
     UpgradeRefused,
 )
+
+if TYPE_CHECKING:
+    from leasehold import blocking
+    from leasehold.borrowing import from_client
+    from leasehold.client import Client, Lease, Leases, connect
+    from leasehold.core.answers import Hold, LockInfo
 
 __all__ = [
     "AcquireTimeout",
@@ -55,3 +59,31 @@ __all__ = [
     "connect",
     "from_client",
 ]
+
+_MODULES = {
+    "Client": "client",
+    "Hold": "core.answers",
+    "Lease": "client",
+    "Leases": "client",
+    "LockInfo": "core.answers",
+    "blocking": "blocking",
+    "connect": "client",
+    "from_client": "borrowing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when first used: a program with blocking locks does without asyncio, and one that prints its help
+    # without either.
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - not a name of this package
+
+    module = import_module(f"{__name__}.{_MODULES[name]}")
+    value = module if name == "blocking" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

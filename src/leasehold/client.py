@@ -21,7 +21,6 @@ from leasehold.runtime.forking import tell_after_fork
 from leasehold.runtime.randomness import SystemRandom
 from leasehold.runtime.tasks import TaskClock, Tasks
 from leasehold.valkey.connection import Connection
-from leasehold.valkey.diagnosis import diagnose
 from leasehold.valkey.options import check_options, default_holder
 from leasehold.valkey.results import ValkeyResults
 from leasehold.valkey.store import ValkeyStore
@@ -521,6 +520,8 @@ class Client:
 
     async def diagnose(self) -> list[Finding]:
         """What an operator should know about the store, each with what to do; see `leasehold doctor`."""
+        from leasehold.valkey.diagnosis import diagnose  # noqa: PLC0415 - for one command of an operator
+
         return await diagnose(self._wire, self._engine)
 
     def after_fork(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leasehold.valkey import scripts
@@ -10,7 +10,7 @@ from leasehold.valkey import scripts
 if TYPE_CHECKING:
     from leasehold.valkey.scripts import Script
 
-_LUA = resources.files("leasehold.documents") / "lua"
+_LUA = Path(__file__).with_name("lua")
 _DOCUMENT = ("lock", "fence", "held_until", "history")
 """The keys of a document: who holds it, the counter of grants, when the hold ends, and who held it before."""
 

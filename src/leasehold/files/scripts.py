@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leasehold.valkey import scripts
@@ -10,7 +10,7 @@ from leasehold.valkey import scripts
 if TYPE_CHECKING:
     from leasehold.valkey.scripts import Script
 
-_LUA = resources.files("leasehold.files") / "lua"
+_LUA = Path(__file__).with_name("lua")
 _LOCK = ("lock", "fence", "queue", "readers", "people")
 _SESSION = ("session", "history")
 """The keys of a session: whose it is, and what it holds."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from leasehold.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    import ssl
 
 _SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
 _TLS_SCHEMES = {"rediss", "valkeys"}
@@ -84,6 +87,8 @@ def parse(url: str, *, tls: ssl.SSLContext | None = None) -> Endpoint:
 
 
 def _tls_from(options: dict[str, str]) -> ssl.SSLContext:
+    import ssl  # noqa: PLC0415 - only for those who use TLS
+
     try:
         context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
         if certificate := options.get("ssl_certfile"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
-
 from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
 
 # Answers of a server that cannot do anything at the moment: nothing was changed, and asking again later
@@ -51,6 +49,8 @@ def silent(what: str, cause: BaseException | None = None) -> StoreUnavailable:
 
 def no_connection(server: object, error: Exception) -> StoreError:
     """The error for a connection that could not be made: nothing was asked yet."""
+    import ssl  # noqa: PLC0415 - for those who use TLS, or cannot connect
+
     if isinstance(error, ssl.SSLCertVerificationError):
         return StoreRefused(f"{server} shows a certificate that cannot be trusted: {error}")
     return StoreUnavailable(f"no connection to {server}: {error}")

@@ -11,13 +11,9 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from importlib import resources
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
-_LUA = resources.files("leasehold.valkey") / "lua"
+_LUA = Path(__file__).with_name("lua")
 _USES = re.compile(r"^-- Uses: (.+)$", re.MULTILINE)
 
 
@@ -32,9 +28,7 @@ class Script:
     sha: bytes
 
 
-def load(
-    name: str, *, keys: tuple[str, ...], arguments: tuple[str, ...], folder: Traversable = _LUA
-) -> Script:
+def load(name: str, *, keys: tuple[str, ...], arguments: tuple[str, ...], folder: Path = _LUA) -> Script:
     """The script ``lua/NAME.lua`` together with the shared functions it uses: of its own folder, or of ours."""
 
     def read(path: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import resources
+from pathlib import Path
 
 from leasehold.valkey import scripts
 
-_LUA = resources.files("leasehold.documents.live") / "lua"
+_LUA = Path(__file__).with_name("lua")
 
 ISSUE_TICKET = scripts.load("issue_ticket", keys=("ticket",), arguments=("principal", "ttl_ms"), folder=_LUA)
 USE_TICKET = scripts.load("use_ticket", keys=("ticket",), arguments=(), folder=_LUA)

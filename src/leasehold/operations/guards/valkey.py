@@ -15,8 +15,8 @@ that the outcome is unknown. Writing again with the same fence is always allowed
 from __future__ import annotations
 
 import secrets
-from importlib import resources
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from leasehold.core.bounds import check_duration
@@ -43,7 +43,7 @@ T = TypeVar("T")
 REMEMBER = 2 * 86400.0
 """Seconds for which a fence is remembered after its last use, as long as the lock's own counter."""
 
-_LUA = resources.files("leasehold.operations.guards") / "lua"
+_LUA = Path(__file__).with_name("lua")
 _KEYS = ("value", "guard")
 GUARDED_SET = scripts.load(
     "guarded_set",
