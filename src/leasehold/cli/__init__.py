@@ -8,13 +8,12 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-_EXTRA = {"typer", "rich", "click"}
+_EXTRA = {"rich"}
 
 
 def main() -> NoReturn:
     """Run the command that the process was started with, and end with its exit code."""
     try:
-        # Only here: the bare library does without typer and rich.
         from leasehold.cli.entry import run  # noqa: PLC0415 - only here can a missing extra be told
 
         code = run(sys.argv[1:])

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import io
-import logging
 import os
 import signal
 import sys
 
-import typer
-
 from leasehold.cli.app import app
 from leasehold.cli.exits import AFTER_SIGNAL, Exit
 from leasehold.cli.failures import FailureError, failure_of, report
+from leasehold.cli.syntax import HELP, Command, Group, find_member, parse
 from leasehold.errors import LeaseholdError
 
 
@@ -21,18 +19,14 @@ def run(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name may hold what this terminal cannot show
-    # What the library warns of on every connection is what `doctor` is for.
-    logging.getLogger("leasehold").setLevel(logging.ERROR)
     try:
-        code = app(args=arguments, prog_name="leasehold", standalone_mode=False) or Exit.DONE
+        code = _obey(arguments) or Exit.DONE
         if sys.stdout:  # not if it was closed
             sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # which is what typer and rich make of it
+    except (BrokenPipeError, SystemExit):  # which is what rich makes of it
         return _end_unread()
     except LeaseholdError as error:
         failure = failure_of(error)
-    except typer.TyperException as error:
-        failure = _misuse(error)
     except FailureError as error:
         failure = error
     else:
@@ -41,20 +35,46 @@ def run(arguments: list[str]) -> int:
     return failure.exit_code
 
 
+def _obey(words: list[str]) -> int | None:
+    what: Command | Group = app
+    while isinstance(what, Group):
+        if not words or words[0] in HELP:
+            return _help(what)
+        if what is app and words[0] == "--version":
+            return _version()
+        what, words = find_member(what, words), words[1:]
+    parameters = parse(what, words)
+    if parameters is None:
+        return _help(what)
+    import logging  # noqa: PLC0415 - the help does without
+
+    # What the library warns of on every connection is what `doctor` is for.
+    logging.getLogger("leasehold").setLevel(logging.ERROR)
+    return what.run(**parameters)
+
+
+def _help(what: Command | Group) -> None:
+    from leasehold.cli.help_text import help_of  # noqa: PLC0415 - commands that run do without
+
+    _write(help_of(what))
+
+
+def _version() -> None:
+    from importlib.metadata import version  # noqa: PLC0415 - only here
+
+    _write(f"leasehold {version('leasehold')}\n")
+
+
+def _write(text: str) -> None:
+    if sys.stdout:  # not if it was closed
+        sys.stdout.write(text)
+
+
 def _end_unread() -> int:
     """Whoever reads has seen enough, as in ``leasehold ls | head``: end as other programs do, without a word."""
     # What is still to be written, at the very end, must have somewhere to go.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return AFTER_SIGNAL + signal.SIGPIPE
-
-
-def _misuse(error: typer.TyperException) -> FailureError:
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "leasehold"
-    message = error.format_message().rstrip(".")
-    if command.endswith((" run", " lock")) and message.startswith("No such option"):
-        message += "; options of the command come after --"
-    return FailureError(Exit.USAGE, "invalid_request", f"{message} (see {command} --help)")
 
 
 def _wants_json(arguments: list[str]) -> bool:

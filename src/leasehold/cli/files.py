@@ -1,90 +1,78 @@
-"""``leasehold files lock | unlock | ls | history | restore``."""
+"""``leasehold files lock | unlock | ls | history | restore``. Each loads what it needs when it runs."""
+
+# ruff: noqa: PLC0415 - see above
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from leasehold.cli import files_options, options
+from leasehold.cli import options
 from leasehold.cli.exits import Exit
 from leasehold.cli.failures import FailureError
-from leasehold.cli.showing import show_json
-from leasehold.cli.stores import Store
-from leasehold.cli.wording import printable
+from leasehold.cli.syntax import Argument, Group, Option
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from leasehold.cli.files_opening import Which
     from leasehold.files.history import Access
 
-files = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
-
-
-@files.callback(invoke_without_command=True)
-def help_about_files(context: typer.Context) -> None:
+files = Group(
+    "leasehold files",
     """Read and write locks for files, for several agents or tools on one project.
 
-    Everybody who works on the files must lock them in the same way: nobody is kept from a file by force. A lock belongs
-    to a session, which only its secret acts for.
+Everybody who works on the files must lock them in the same way: nobody is kept from a file by force. A lock belongs
+to a session, which only its secret acts for.
 
-    leasehold files lock src/app.py -- make format
+leasehold files lock src/app.py -- make format
 
-    leasehold files lock src/app.py --ttl 120 --purpose 'rename a class'
+leasehold files lock src/app.py --ttl 120 --purpose 'rename a class'
 
-    leasehold files unlock src/app.py
-    """
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+leasehold files unlock src/app.py
+""",
+)
 
 
-@files.command()
+@files.command(
+    options.FILE_PATH,
+    Argument(
+        "COMMAND",
+        "What to run meanwhile, and its arguments, after two dashes.",
+        is_required=False,
+        is_many=True,
+    ),
+    Option("--read", "Lock it for reading: others may read it, nobody may write it.", bool),
+    Option(
+        "--ttl",
+        "Seconds it stays locked, at most 300; with a command it is renewed. Default: LOCK_TTL_MS, else 30.",
+        float,
+        metavar="SECONDS",
+    ),
+    Option(
+        "--wait",
+        "How long to wait for the file; 0 asks once.",
+        default="5",
+        variable="LEASEHOLD_WAIT",
+        metavar="SECONDS|forever",
+    ),
+    Option("--purpose", "What for, shown to others.", metavar="TEXT"),
+    Option(
+        "--grace", "Seconds between SIGTERM and SIGKILL when the lock is lost.", float, 5, metavar="SECONDS"
+    ),
+    *options.PLACE,
+    options.JSON,
+    *options.SESSION,
+    *options.STORE,
+)
 def lock(
-    path: files_options.FilePath,
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[COMMAND]",
-            help="What to run meanwhile, and its arguments, after two dashes.",
-            show_default=False,
-        ),
-    ] = None,
+    path: str,
+    command: list[str],
     *,
-    read: Annotated[
-        bool, typer.Option("--read", help="Lock it for reading: others may read it, nobody may write it.")
-    ] = False,
-    ttl: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds it stays locked, at most 300; with a command it is renewed. Default: LOCK_TTL_MS, else 30.",
-            show_default=False,
-        ),
-    ] = None,
-    wait: Annotated[
-        str,
-        typer.Option(
-            metavar="SECONDS|forever",
-            help="How long to wait for the file; 0 asks once.",
-            envvar="LEASEHOLD_WAIT",
-        ),
-    ] = "5",
-    purpose: Annotated[
-        str | None, typer.Option(help="What for, shown to others.", show_default=False)
-    ] = None,
-    grace: Annotated[
-        float, typer.Option(help="Seconds between SIGTERM and SIGKILL when the lock is lost.")
-    ] = 5,
-    root: files_options.Root = None,
-    project: files_options.Project = None,
-    session: files_options.Session = None,
-    secret_file: files_options.SecretFile = None,
-    url: options.Url = None,
-    data_dir: options.DataDir = None,
-    namespace: options.Namespace = "lock",
-    timeout: options.Timeout = 2,
-    json: options.Json = False,
+    read: bool,
+    ttl: float | None,
+    wait: str,
+    purpose: str | None,
+    grace: float,
+    json: bool,
+    **where: Any,
 ) -> int:
     """Lock a file for a while, or while a command runs: leasehold files lock PATH -- COMMAND…
 
@@ -99,9 +87,11 @@ def lock(
 
     leasehold files lock --read data.csv --wait forever -- ./report.sh
     """
-    from leasehold.cli import files_locking  # noqa: PLC0415 - every other command does without, and starts faster
+    import asyncio
 
-    which = _which(Store(url, data_dir, namespace, timeout), root, project, session, secret_file)
+    from leasehold.cli import files_locking
+
+    which = _which(**where)
     access: Access = "read" if read else "write"
     terms = {"ttl": ttl, "wait": options.seconds_to_wait(wait), "purpose": purpose}
     if command:
@@ -110,25 +100,15 @@ def lock(
     return Exit.DONE
 
 
-@files.command()
-def unlock(
-    paths: Annotated[
-        list[str] | None, typer.Argument(metavar="PATH…", help="The files.", show_default=False)
-    ] = None,
-    *,
-    every: Annotated[
-        bool, typer.Option("--all", help="Everything that the session holds, and its history.")
-    ] = False,
-    root: files_options.Root = None,
-    project: files_options.Project = None,
-    session: files_options.Session = None,
-    secret_file: files_options.SecretFile = None,
-    url: options.Url = None,
-    data_dir: options.DataDir = None,
-    namespace: options.Namespace = "lock",
-    timeout: options.Timeout = 2,
-    json: options.Json = False,
-) -> None:
+@files.command(
+    Argument("PATH", "The files.", is_required=False, is_many=True),
+    Option("--all", "Everything that the session holds, and its history.", bool, parameter="every"),
+    *options.PLACE,
+    options.JSON,
+    *options.SESSION,
+    *options.STORE,
+)
+def unlock(path: list[str], *, every: bool, json: bool, **where: Any) -> None:
     """Give back files that the session holds, whichever process locked them.
 
     What is not locked by the session is left alone, and is no error. A command that
@@ -140,43 +120,41 @@ def unlock(
 
     leasehold files unlock --all
     """
-    from leasehold.cli.files_opening import spelled  # noqa: PLC0415 - as above
+    from leasehold.cli.files_opening import spelled
+    from leasehold.cli.showing import say, show_json
+    from leasehold.cli.wording import printable
 
-    if bool(paths) == every:
+    if bool(path) == every:
         raise FailureError(Exit.USAGE, "invalid_request", "say which files, or --all")
-    with _which(
-        Store(url, data_dir, namespace, timeout), root, project, session, secret_file
-    ).open_session() as mine:
+    with _which(**where).open_session() as mine:
         if every:
             released, others = mine.release_session_locks(), []
         else:
-            answers = {path: mine.release(spelled(path)) for path in paths or ()}
-            released = [path for path, was_held in answers.items() if was_held]
-            others = [path for path, was_held in answers.items() if not was_held]
+            answers = {each: mine.release(spelled(each)) for each in path}
+            released = [each for each, was_held in answers.items() if was_held]
+            others = [each for each, was_held in answers.items() if not was_held]
         if json:
             show_json({"session": mine.id, "released": released})
             return
-        for path in released:
-            typer.echo(f"{printable(path)} is unlocked")
-        for path in others:
-            typer.echo(f"{printable(path)} was not locked by session {mine.id}; nothing to do")
+        for each in released:
+            say(f"{printable(each)} is unlocked")
+        for each in others:
+            say(f"{printable(each)} was not locked by session {mine.id}; nothing to do")
         if every and not released:
-            typer.echo(f"session {mine.id} held nothing")
+            say(f"session {mine.id} held nothing")
 
 
-@files.command()
-def ls(
-    pattern: Annotated[
-        str,
-        typer.Argument(metavar="PATTERN", help="Which paths: *, ? and \\[ab] as in a shell. Quote it."),
-    ] = "*",
-    *,
-    url: options.Url = None,
-    data_dir: options.DataDir = None,
-    namespace: options.Namespace = "lock",
-    timeout: options.Timeout = 2,
-    json: options.Json = False,
-) -> None:
+@files.command(
+    Argument(
+        "PATTERN",
+        "Which paths: *, ? and [ab] as in a shell. Quote it.",
+        default="*",
+        is_required=False,
+    ),
+    options.JSON,
+    *options.STORE,
+)
+def ls(pattern: str, *, json: bool, **where: Any) -> None:
     """List the files that are locked, by whom, for what and for how long.
 
     Of everybody on the store, sorted by path; needs no session. On a terminal a
@@ -186,23 +164,14 @@ def ls(
 
     leasehold files ls '*/src/*'
     """
-    from leasehold.cli import files_showing  # noqa: PLC0415 - as above
+    from leasehold.cli import files_showing
 
-    with _which(Store(url, data_dir, namespace, timeout), None, None).open_files() as every:
+    with _which(**where).open_files() as every:
         files_showing.show_files(every.list(), pattern, in_json=json)
 
 
-@files.command()
-def history(
-    *,
-    session: files_options.Session = None,
-    secret_file: files_options.SecretFile = None,
-    url: options.Url = None,
-    data_dir: options.DataDir = None,
-    namespace: options.Namespace = "lock",
-    timeout: options.Timeout = 2,
-    json: options.Json = False,
-) -> None:
+@files.command(options.JSON, *options.SESSION, *options.STORE)
+def history(*, json: bool, **where: Any) -> None:
     """Show what the session holds or has asked for, the oldest first.
 
     It is what restore goes by. On a terminal a table. Elsewhere a line for each,
@@ -211,28 +180,25 @@ def history(
 
     leasehold files history --session agent-7 --secret-file agent-7.secret
     """
-    from leasehold.cli import files_showing  # noqa: PLC0415 - as above
+    from leasehold.cli import files_showing
 
-    with _which(
-        Store(url, data_dir, namespace, timeout), None, None, session, secret_file
-    ).open_session() as mine:
+    with _which(**where).open_session() as mine:
         files_showing.show_history(mine.history(), mine.id, in_json=json)
 
 
-@files.command()
-def restore(
-    *,
-    patience: Annotated[
-        float, typer.Option("--wait", help="Seconds to wait for each file that somebody else has.")
-    ] = 5,
-    session: files_options.Session = None,
-    secret_file: files_options.SecretFile = None,
-    url: options.Url = None,
-    data_dir: options.DataDir = None,
-    namespace: options.Namespace = "lock",
-    timeout: options.Timeout = 2,
-    json: options.Json = False,
-) -> int:
+@files.command(
+    Option(
+        "--wait",
+        "Seconds to wait for each file that somebody else has.",
+        float,
+        5,
+        metavar="SECONDS",
+    ),
+    options.JSON,
+    *options.SESSION,
+    *options.STORE,
+)
+def restore(*, wait: float, json: bool, **where: Any) -> int:
     """Take back what the session held when its process ended, and say what became of each file.
 
     restored: the lock was still there, with the same fence. reacquired: it had
@@ -245,12 +211,10 @@ def restore(
 
     leasehold files restore --session agent-7 --json
     """
-    from leasehold.cli import files_showing  # noqa: PLC0415 - as above
+    from leasehold.cli import files_showing
 
-    with _which(
-        Store(url, data_dir, namespace, timeout), None, None, session, secret_file
-    ).open_session() as mine:
-        reports = mine.restore(timeout=patience, renew=False)
+    with _which(**where).open_session() as mine:
+        reports = mine.restore(timeout=wait, renew=False)
         files_showing.show_restored(reports, mine.id, in_json=json)
     outcomes = {report.outcome for report in reports}
     if "failed" in outcomes:
@@ -259,12 +223,22 @@ def restore(
 
 
 def _which(
-    store: Store,
-    root: Path | None,
-    project: str | None,
+    *,
+    root: str | None = None,
+    project: str | None = None,
     session: str | None = None,
-    secret_file: Path | None = None,
+    secret_file: str | None = None,
+    **store: Any,
 ) -> Which:
-    from leasehold.cli.files_opening import Which  # noqa: PLC0415 - as above
+    from pathlib import Path
 
-    return Which(store, root, project, session, secret_file)
+    from leasehold.cli.files_opening import Which
+    from leasehold.cli.stores import Store
+
+    return Which(
+        Store(**store),
+        None if root is None else Path(root),
+        project,
+        session,
+        None if secret_file is None else Path(secret_file),
+    )

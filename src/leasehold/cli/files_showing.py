@@ -7,10 +7,8 @@ import sys
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from leasehold.cli.failures import warn
-from leasehold.cli.showing import fence_as_json, new_console, new_table
+from leasehold.cli.showing import Table, fence_as_json
 from leasehold.cli.wording import age, brief, printable, timestamp
 from leasehold.files.contention import describe_file_holder
 
@@ -156,7 +154,6 @@ def _show(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     if not sys.stdout.isatty():
         sys.stdout.writelines("\t".join(row) + "\n" for row in rows)
     elif rows:
-        table = new_table(*columns, folded=("path", "holder", "purpose"))
-        for row in rows:
-            table.add_row(*map(Text, row))
-        new_console().print(table)
+        from leasehold.cli.drawing import draw_table  # noqa: PLC0415 - rich is for terminals, and takes its time
+
+        draw_table(Table(columns, rows, folded=("path", "holder", "purpose")))

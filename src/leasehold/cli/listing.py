@@ -7,10 +7,8 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from leasehold.cli.failures import warn
-from leasehold.cli.showing import lock_as_json, new_console, new_table
+from leasehold.cli.showing import Table, lock_as_json
 from leasehold.cli.wording import age, brief, holders_line, printable, timestamp
 
 if TYPE_CHECKING:
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 SORTED_UP_TO = 1_000
 _COLUMNS = ("name", "holder", "mode", "since", "remaining", "waiters", "fence")
 _NOTHING = "-"
-# Narrower terminals need the room between the columns for what is in them.
-_WIDE = 100
 _WILD = frozenset("*?[")
 
 
@@ -60,15 +56,14 @@ def in_batches(found: Iterable[LockInfo]) -> Iterator[Sequence[LockInfo]]:
 
 
 def _show_table(batch: Sequence[LockInfo]) -> None:
-    table = new_table(*_COLUMNS, folded=("name", "holder"))
-    console = new_console()
-    if console.width < _WIDE:
-        table.padding = (0, 1, 0, 0)
+    from leasehold.cli.drawing import draw_table  # noqa: PLC0415 - rich is for terminals, and takes its time
+
+    rows: list[tuple[str, ...]] = []
     for info in batch:
         since = _NOTHING if info.held_since is None else f"{brief(age(info.held_since))} ago"
         left = _NOTHING if info.remaining is None else brief(info.remaining)
-        table.add_row(*map(Text, _cells(info, since, left)))
-    console.print(table)
+        rows.append(_cells(info, since, left))
+    draw_table(Table(_COLUMNS, rows, folded=("name", "holder")))
 
 
 def _plain_cells(info: LockInfo) -> tuple[str, ...]:

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
+from leasehold.cli.syntax import Argument, Option
 from leasehold.errors import InvalidRequest
 
 _STORE = "Store"
-
-
-def _print_version(is_wanted: bool) -> None:  # noqa: FBT001 - a value, called by typer
-    if is_wanted:
-        typer.echo(f"leasehold {version('leasehold')}")
-        raise typer.Exit
 
 
 def seconds_to_wait(text: str) -> float | None:
@@ -29,43 +18,66 @@ def seconds_to_wait(text: str) -> float | None:
         raise InvalidRequest(f"--wait takes a number of seconds or 'forever', not {text!r}") from None
 
 
-LockName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The lock: any text of up to 512 bytes.", show_default=False)
-]
-Url = Annotated[
-    str | None,
-    typer.Option(
-        help="Where the store is: redis://, rediss://, valkey://, valkeys:// or unix://. "
+LOCK_NAME = Argument("NAME", "The lock: any text of up to 512 bytes.")
+STORE = (
+    Option(
+        "--url",
+        "Where the store is: redis://, rediss://, valkey://, valkeys:// or unix://. "
         "Default: LEASEHOLD_STORE_URL, else REDIS_HOST and REDIS_PORT, else an embedded Valkey.",
-        show_default=False,
-        rich_help_panel=_STORE,
+        group=_STORE,
     ),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        help="Where the embedded Valkey keeps its data. Default: LEASEHOLD_DATA_DIR, else the user's data directory.",
-        show_default=False,
-        rich_help_panel=_STORE,
+    Option(
+        "--data-dir",
+        "Where the embedded Valkey keeps its data. Default: LEASEHOLD_DATA_DIR, else the user's data directory.",
+        group=_STORE,
     ),
-]
-Namespace = Annotated[
-    str,
-    typer.Option(help="The first part of every key.", envvar="LEASEHOLD_NAMESPACE", rich_help_panel=_STORE),
-]
-Timeout = Annotated[
-    float,
-    typer.Option(
-        help="Seconds to wait for each answer of the store.",
-        envvar="LEASEHOLD_TIMEOUT",
-        rich_help_panel=_STORE,
+    Option(
+        "--namespace",
+        "The first part of every key.",
+        default="lock",
+        variable="LEASEHOLD_NAMESPACE",
+        group=_STORE,
     ),
-]
-Json = Annotated[
-    bool,
-    typer.Option("--json", help="Answer in JSON on stdout; report errors in JSON on stderr."),
-]
-Version = Annotated[
-    bool,
-    typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True),
-]
+    Option(
+        "--timeout",
+        "Seconds to wait for each answer of the store.",
+        float,
+        2,
+        variable="LEASEHOLD_TIMEOUT",
+        metavar="SECONDS",
+        group=_STORE,
+    ),
+)
+ALLOW_EVICTION = Option("--allow-eviction", "Use a server that may drop held locks.", bool, group=_STORE)
+JSON = Option("--json", "Answer in JSON on stdout; report errors in JSON on stderr.", bool)
+
+FILE_PATH = Argument("PATH", "The file, as you would open it; it need not exist yet.")
+_SESSION = "Session"
+SESSION = (
+    Option(
+        "--session",
+        "Who you are to others: letters, digits, - and _. Default: LEASEHOLD_SESSION, else cli-USER-HOST.",
+        metavar="ID",
+        group=_SESSION,
+    ),
+    Option(
+        "--secret-file",
+        "Where the session's secret is. Default: LEASEHOLD_SESSION_SECRET has the secret itself, else "
+        "LEASEHOLD_SESSION_SECRET_FILE, else a file in the user's data directory.",
+        group=_SESSION,
+    ),
+)
+PLACE = (
+    Option(
+        "--root",
+        "Refuse files that are not below this directory. Default: LEASEHOLD_ROOT, else with --project the "
+        "current directory, else /.",
+        metavar="DIR",
+    ),
+    Option(
+        "--project",
+        "Name the locks after this project and the path below the root, for machines that have the files at "
+        "different places. Default: LEASEHOLD_PROJECT.",
+        metavar="NAME",
+    ),
+)

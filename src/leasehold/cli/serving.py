@@ -7,11 +7,9 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from leasehold.cli.exits import Exit
 from leasehold.cli.failures import FailureError
-from leasehold.cli.showing import new_table, show_facts, show_json
+from leasehold.cli.showing import Table, Title, show_facts, show_json
 from leasehold.valkey.embedded import default_data_dir
 
 if TYPE_CHECKING:
@@ -63,8 +61,7 @@ def _welcome(running: Running) -> None:
     }
     team = None
     if running.team:
-        team = new_table("sign in as", "password", "who is")
-        for person in running.team:
-            team.add_row(person.email, person.password, f"{person.name}, {person.role}")
-    show_facts(Text("Leasehold is running", style="bold green"), facts, team)
+        rows = [(person.email, person.password, f"{person.name}, {person.role}") for person in running.team]
+        team = Table(("sign in as", "password", "who is"), rows)
+    show_facts(Title("Leasehold", "running", "bold green"), facts, team)
     sys.stdout.flush()

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console, Group
-from rich.panel import Panel
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasehold.cli.wording import duration, holder_line, moment, printable
 
@@ -19,9 +14,27 @@ if TYPE_CHECKING:
     from leasehold import Hold, LockInfo
     from leasehold.valkey.diagnosis import Finding
 
-_STYLE = {"ok": "green", "warn": "yellow", "problem": "bold red"}
-# Beyond a terminal there is no width: a line that was cut could not be searched for.
-_UNLIMITED = 10_000
+
+class Table(NamedTuple):
+    """Rows under headings. Only what is ``folded`` gives way when the terminal is narrow."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    folded: Collection[str] = ()
+
+
+class Title(NamedTuple):
+    """What it is about, and how it is, in the colour of that."""
+
+    subject: str
+    state: str
+    style: str
+
+
+def say(line: str) -> None:
+    """One line."""
+    if sys.stdout:  # not if it was closed
+        sys.stdout.write(f"{line}\n")
 
 
 def show_json(answer: Mapping[str, Any]) -> None:
@@ -60,7 +73,7 @@ def fence_as_json(fence: int | None) -> str | None:
 
 
 def show_lock(info: LockInfo) -> None:
-    """A panel with what is known about a lock; its readers, if it has any, in a table of their own."""
+    """What is known about a lock; its readers, if it has any, in a table of their own."""
     facts: dict[str, str] = {}
     if info.mode == "shared":
         facts["readers"] = str(len(info.holds))
@@ -72,62 +85,54 @@ def show_lock(info: LockInfo) -> None:
         facts["remaining"] = duration(info.remaining or 0.0)
     facts["fence" if info.is_held else "last fence"] = str(info.fence or "unknown")
     facts["waiters"] = str(info.waiters)
-    state = Text("held", style="bold red") if info.is_held else Text("free", style="bold green")
+    state = ("held", "bold red") if info.is_held else ("free", "bold green")
     readers = _readers(info.holds) if info.mode == "shared" else None
-    show_facts(Text.assemble((printable(info.name), "bold"), " is ", state), facts, readers)
+    show_facts(Title(printable(info.name), *state), facts, readers)
 
 
 def _readers(holds: Sequence[Hold]) -> Table:
-    table = new_table("reader", "since", "remaining", "fence")
-    for hold in sorted(holds, key=lambda hold: hold.held_since):
-        cells = (holder_line(hold.holder), moment(hold.held_since), duration(hold.remaining), str(hold.fence))
-        table.add_row(*map(Text, cells))
-    return table
+    rows = [
+        (holder_line(hold.holder), moment(hold.held_since), duration(hold.remaining), str(hold.fence))
+        for hold in sorted(holds, key=lambda hold: hold.held_since)
+    ]
+    return Table(("reader", "since", "remaining", "fence"), rows, folded=("reader",))
 
 
-def new_table(*columns: str, folded: Collection[str] = ("reader",)) -> Table:
-    """A table without lines. Only what is ``folded`` gives way when the terminal is narrow."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in columns:
-        is_folded = name in folded
-        table.add_column(name, no_wrap=not is_folded, overflow="fold" if is_folded else "ellipsis")
-    return table
-
-
-def show_facts(title: Text, facts: Mapping[str, str], table: Table | None = None) -> None:
+def show_facts(title: Title, facts: Mapping[str, str], table: Table | None = None) -> None:
     """A title, named values and perhaps a table: in a panel on a terminal, as plain lines elsewhere."""
-    console = new_console()
-    if not console.is_terminal:
-        console.print(title)
-        for name, value in facts.items():
-            console.print(f"{name:<10}  {value}", markup=False)
-        if table is not None:
-            console.print("", table, sep="\n")
+    if sys.stdout and sys.stdout.isatty():
+        from leasehold.cli import drawing  # noqa: PLC0415 - rich is for terminals, and takes its time
+
+        drawing.draw_panel(title, facts, table)
         return
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
+    say(f"{title.subject} is {title.state}")
     for name, value in facts.items():
-        grid.add_row(name, Text(value))
-    inside = grid if table is None else Group(grid, "", table)
-    console.print(Panel(inside, title=title, title_align="left", expand=False, padding=(0, 1)))
+        say(f"{name:<10}  {value}")
+    if table is not None:
+        say("")
+        for line in _aligned([table.columns, *table.rows]):
+            say(line)
 
 
 def show_findings(findings: Sequence[Finding]) -> None:
-    """A table of what was found, with advice under what needs it."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    """What was found, with advice under what needs it."""
+    if sys.stdout and sys.stdout.isatty():
+        from leasehold.cli import drawing  # noqa: PLC0415 - as above
+
+        drawing.draw_findings(findings)
+        return
+    rows: list[tuple[str, ...]] = []
     for finding in findings:
-        said = Text(printable(finding.value))
+        rows.append((finding.status, finding.check, printable(finding.value)))
         if finding.advice is not None:
-            said.append(f"\n→ {finding.advice}", style="italic")
-        table.add_row(Text(finding.status, style=_STYLE[finding.status]), finding.check, said)
-    new_console().print(table)
+            rows.append(("", "", f"→ {finding.advice}"))
+    for line in _aligned(rows):
+        say(line)
 
 
-def new_console() -> Console:
-    """Where answers go; as wide as it takes unless it is a terminal."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_UNLIMITED)
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    # Not cut to any width: a line that was could not be searched for.
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
