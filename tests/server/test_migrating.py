@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from leasehold import InvalidRequest, StoreUnavailable
@@ -76,6 +77,30 @@ async def test_migrating_again_changes_nothing(engine: AsyncEngine) -> None:
     await migrate(engine)
     async with engine.connect() as connection:
         assert (await connection.execute(text("SELECT name FROM applications"))).scalars().all() == ["kept"]
+
+
+async def test_a_database_that_is_up_to_date_is_left_alone_without_alembic(engine: AsyncEngine) -> None:
+    await migrate(engine)
+    async with engine.begin() as connection:
+        config = await connection.run_sync(migrating.configuration)
+    assert ScriptDirectory.from_config(config).get_heads() == [migrating.newest_revision()]
+    code = (
+        "import asyncio, sys\n"
+        "from leasehold.server.database import close_engine, open_engine\n"
+        "from leasehold.server.migrating import migrate\n"
+        "async def main():\n"
+        "    engine = open_engine(sys.argv[1])\n"
+        "    await migrate(engine)\n"
+        "    await close_engine(engine)\n"
+        "asyncio.run(main())\n"
+        "print('alembic' in sys.modules)"
+    )
+    url = engine.url.render_as_string(hide_password=False)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, url, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert out == b"False\n"
 
 
 async def test_a_database_of_a_newer_version_is_refused_by_a_sentence(engine: AsyncEngine) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
-import asyncpg  # pyright: ignore[reportMissingTypeStubs] - it has none
 from sqlalchemy import event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
 
 _KINDS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
-
-UNREACHABLE = (DBAPIError, NoConnectionFree, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
-"""What connecting may raise. The driver's own errors too: there SQLAlchemy does not wrap them."""
 
 _READS = "leasehold_reads"
 _TURN = "turn"
@@ -61,6 +58,13 @@ def async_url(url: str | URL) -> URL:
         mode = {"ssl": str(parsed.query["sslmode"])}
         parsed = parsed.difference_update_query(["sslmode"]).update_query_dict(mode)
     return parsed.set(drivername=mapped)
+
+
+def unreachable() -> tuple[type[Exception], ...]:
+    """What connecting may raise. The driver's own errors too: there SQLAlchemy does not wrap them."""
+    asyncpg = sys.modules.get("asyncpg")  # not loaded for SQLite, since it takes its time
+    drivers = () if asyncpg is None else (asyncpg.PostgresError, asyncpg.InterfaceError)
+    return (DBAPIError, NoConnectionFree, OSError, *drivers)
 
 
 def open_engine(url: str | URL, *, patience: float = 10, statement: float | None = 15) -> AsyncEngine:
@@ -161,7 +165,7 @@ async def _connected(engine: AsyncEngine) -> AsyncGenerator[AsyncConnection]:
     async with AsyncExitStack() as opened:
         try:
             connection = await opened.enter_async_context(engine.connect())
-        except UNREACHABLE as error:
+        except unreachable() as error:
             raise _silence(error) from error
         yield connection
 
@@ -177,7 +181,7 @@ async def _connect(session: AsyncSession, **options: Any) -> None:
     """Have a connection, in a transaction that has begun."""
     try:
         await session.connection(execution_options=options)
-    except UNREACHABLE as error:
+    except unreachable() as error:
         raise _silence(error) from error
 
 

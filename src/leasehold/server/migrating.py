@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 
 from leasehold.errors import InvalidRequest, StoreUnavailable
-from leasehold.server.database import UNREACHABLE, close_engine, open_engine
+from leasehold.server.database import close_engine, open_engine, unreachable
 
 if TYPE_CHECKING:
+    from alembic.config import Config
     from sqlalchemy import Connection
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -24,6 +21,7 @@ VERSION_TABLE = "leasehold_schema"
 # Any number that nobody else takes.
 _ADVISORY_LOCK = 5_327_346_530
 _PATIENCE = 60
+_MIGRATIONS = Path(__file__).with_name("migrations")
 
 
 async def migrate(engine: AsyncEngine) -> None:
@@ -40,7 +38,7 @@ async def migrate(engine: AsyncEngine) -> None:
                 await _migrate_sqlite(connection)
             else:
                 await _migrate_postgresql(connection)
-    except UNREACHABLE as error:
+    except unreachable() as error:
         raise StoreUnavailable(f"the database cannot be brought up to date: {error}") from error
     finally:
         await close_engine(own)
@@ -68,6 +66,13 @@ async def _migrate_postgresql(connection: AsyncConnection) -> None:
 
 def upgrade(connection: Connection) -> None:
     """Bring the database to the newest revision, within the transaction of the connection."""
+    if _revision_of(connection) == newest_revision():
+        return
+    # Not at the top: most starts find the database up to date, and Alembic takes as long to load as it does to work.
+    from alembic import command  # noqa: PLC0415 - see above
+    from alembic.runtime.migration import MigrationContext  # noqa: PLC0415 - see above
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - see above
+
     config = configuration(connection)
     here = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_heads()
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
@@ -79,12 +84,24 @@ def upgrade(connection: Connection) -> None:
     command.upgrade(config, "head")
 
 
+def newest_revision() -> str:
+    """The last one that there is a migration to; their files begin with it."""
+    return max(path.name for path in (_MIGRATIONS / "versions").glob("[0-9]*.py")).partition("_")[0]
+
+
+def _revision_of(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608 - a constant
+
+
 def configuration(connection: Connection) -> Config:
     """Where the migrations are, and what to run them on. They are part of the package."""
+    from alembic.config import Config  # noqa: PLC0415 - as above
+
     config = Config()
     # Doubled: the configuration's own syntax has a meaning for a single one.
-    place = str(Path(__file__).with_name("migrations")).replace("%", "%%")
-    config.set_main_option("script_location", place)
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     return config
