@@ -6,6 +6,11 @@ or because the parent was killed, the worker ends.
 
 from __future__ import annotations
 
+import gc
+
+if __name__ == "__main__":
+    gc.disable()  # until the application is made: nothing of that is garbage, and looking takes a tenth of the start
+
 import asyncio
 import logging
 import math
@@ -76,6 +81,8 @@ def configure(app: FastAPI, settings: Settings) -> uvicorn.Config:
 async def _serve(settings: Settings, listener: socket.socket, control: Connection) -> int:
     try:
         app = create_app(settings)
+        gc.freeze()
+        gc.enable()
         server = Server(configure(app, settings), on_started=lambda: _tell(control, None))
         threading.Thread(target=_follow_parent, args=(control, server, settings), daemon=True).start()
         # Not left to uvicorn: it would write a traceback where a sentence will do, and keep the reason to itself.
