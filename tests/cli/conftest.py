@@ -1,22 +1,26 @@
-"""`leasehold …` as a real process, in an environment of its own."""
+"""`leasehold …` as a real process, or inside this one, in an environment of its own."""
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import os
 import select
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT, eventually
 
 import leasehold
+from leasehold.cli.entry import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -64,6 +68,8 @@ class Cli:
     def __init__(self, home: Path, stack: ExitStack, url: str | None) -> None:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("LEASEHOLD_", "REDIS_"))}
         self.env = kept | {"HOME": str(home), "XDG_DATA_HOME": str(home / "data"), "NO_COLOR": "1"}
+        # So much that only a hang takes longer: a server that is not scheduled for a while is no server that is lost.
+        self.env["LEASEHOLD_TIMEOUT"] = str(LIMIT / 2)
         if url is not None:
             self.env["LEASEHOLD_STORE_URL"] = url
         self._home = home
@@ -94,15 +100,30 @@ class Cli:
         self,
         *arguments: str,
         env: dict[str, str] | None = None,
-        timeout: float = 30,
     ) -> Answer:
         """Run to the end."""
-        process = self.start(*arguments, env=env)
-        return finish(process, timeout=timeout)
+        return finish(self.start(*arguments, env=env))
 
-    def python(self, code: str, *arguments: str) -> Answer:
+    def inside(self, *arguments: str, env: dict[str, str] | None = None) -> Answer:
+        """The same inside this process: for what does not depend on being one, and takes a tenth of the time."""
+        out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+        logger = logging.getLogger("leasehold")
+        level = logger.level
+        try:
+            with (
+                patch.dict(os.environ, self.env | (env or {}), clear=True),
+                chdir(self._home),
+                redirect_stdout(out),
+                redirect_stderr(err),
+            ):
+                code = run(list(arguments))
+        finally:
+            logger.setLevel(level)
+        return Answer(code, _text_of(out), _text_of(err))
+
+    def python(self, code: str, *arguments: str, stdout: int = subprocess.PIPE) -> Answer:
         """Run Python code to the end instead."""
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        pipes: dict[str, Any] = {"stdout": stdout, "stderr": subprocess.PIPE}
         return finish(self._launch([sys.executable, "-c", code, *arguments], None, pipes))
 
     def _launch(
@@ -113,8 +134,13 @@ class Cli:
         return process
 
 
-def finish(process: subprocess.Popen[str], *, typing: str | None = None, timeout: float = 30) -> Answer:
-    out, err = process.communicate(typing, timeout=timeout)
+def _text_of(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
+
+
+def finish(process: subprocess.Popen[str], *, typing: str | None = None) -> Answer:
+    out, err = process.communicate(typing, timeout=LIMIT)
     return Answer(process.returncode, out or "", err or "")
 
 
@@ -125,7 +151,7 @@ def _end(process: subprocess.Popen[str]) -> None:
         with suppress(OSError):
             if int(stat.read_text(errors="replace").rpartition(")")[2].split()[3]) == process.pid:
                 os.kill(int(stat.parent.name), signal.SIGKILL)
-    process.wait(10)
+    process.wait(LIMIT)
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             with suppress(BrokenPipeError):
@@ -142,7 +168,7 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
-    def expect(self, text: str, within: float = 20) -> None:
+    def expect(self, text: str) -> None:
         """Read what is shown until `text` is."""
 
         def is_shown() -> bool:
@@ -150,7 +176,7 @@ class Terminal:
                 self._seen += os.read(self._master, 65536)
             return text.encode() in self._seen
 
-        eventually(is_shown, within, message=f"{text!r} is shown")
+        eventually(is_shown, message=f"{text!r} is shown")
 
     def close(self) -> None:
         os.close(self._master)

@@ -52,7 +52,7 @@ def test_an_evicting_server_is_a_problem_with_advice(
     cli_for: Callable[[str], Cli], own_server: Callable[..., Server]
 ) -> None:
     server = own_server("valkey9", maxmemory="100mb", maxmemory_policy="allkeys-lru")
-    answer = cli_for(server.url)("doctor", "--json")
+    answer = cli_for(server.url).inside("doctor", "--json")
     assert answer.code == 1
     assert answer.json["ok"] is False
     found = findings(answer)["eviction"]
@@ -64,7 +64,7 @@ def test_a_replica_is_a_problem(cli_for: Callable[[str], Cli], own_server: Calla
     primary, replica = own_server("valkey9"), own_server("valkey9")
     replica.replicate_from(primary)
     replica.wait_until_synced()
-    answer = cli_for(replica.url)("doctor", "--json")
+    answer = cli_for(replica.url).inside("doctor", "--json")
     assert answer.code == 1
     found = findings(answer)
     assert found["role"]["status"] == "problem"
@@ -77,7 +77,7 @@ def test_a_user_who_may_not_run_scripts_is_told(
     cli_for: Callable[[str], Cli], own_server: Callable[..., Server]
 ) -> None:
     server = own_server("valkey9", user=["app on >pw ~other:* +@all"])
-    answer = cli_for(server.url_for(username="app", password="pw"))("doctor", "--json")
+    answer = cli_for(server.url_for(username="app", password="pw")).inside("doctor", "--json")
     assert answer.code == 1
     assert findings(answer)["scripts"]["status"] == "problem"
 
@@ -86,7 +86,7 @@ def test_a_server_that_keeps_its_facts_to_itself_is_a_warning(
     cli_for: Callable[[str], Cli], own_server: Callable[..., Server]
 ) -> None:
     server = own_server("valkey9", user=["app on >pw ~* +@all -info"])
-    answer = cli_for(server.url_for(username="app", password="pw"))("doctor", "--json")
+    answer = cli_for(server.url_for(username="app", password="pw")).inside("doctor", "--json")
     assert answer.code == 0
     found = findings(answer)
     assert {check: found[check]["status"] for check in CHECKS[:4]} == dict.fromkeys(CHECKS[:4], "warn")
@@ -100,12 +100,12 @@ def test_a_disk_that_cannot_be_written_is_a_problem(
     server.data.rmdir()
     server.call("BGSAVE")
     eventually(lambda: server.info("persistence")["rdb_last_bgsave_status"] == "err")
-    found = findings(cli_for(server.url)("doctor", "--json"))
+    found = findings(cli_for(server.url).inside("doctor", "--json"))
     assert found["persistence"]["status"] == "problem"
 
 
 def test_an_unreachable_server_is_exit_5(cli_for: Callable[[str], Cli]) -> None:
-    answer = cli_for("redis://127.0.0.1:1")("doctor", "--json", "--timeout", "0.3")
+    answer = cli_for("redis://127.0.0.1:1").inside("doctor", "--json", "--timeout", "0.3")
     assert answer.code == 5
     assert answer.error["code"] == "store_unavailable"
 
@@ -132,6 +132,6 @@ async def test_a_borrowed_client_can_be_diagnosed_as_well(valkey: Server, decode
 
 
 def test_nothing_is_left_held(cli: Cli, valkey: Server, tmp_path: Path) -> None:
-    cli("doctor")
+    cli.inside("doctor")
     assert [key for key in valkey.call("KEYS", "*") if valkey.call("PTTL", key) < 0] == []
-    assert not cli("show", "leasehold-doctor", "--json").json["is_held"]
+    assert not cli.inside("show", "leasehold-doctor", "--json").json["is_held"]

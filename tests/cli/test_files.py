@@ -67,40 +67,42 @@ def test_a_file_is_locked_listed_remembered_and_unlocked(cli: Cli, home: Path, h
 
 
 def test_the_same_as_json(cli: Cli, home: Path) -> None:
-    locked = cli("files", "lock", "notes.md", "--read", "--session", "ada", "--json").json
+    locked = cli.inside("files", "lock", "notes.md", "--read", "--session", "ada", "--json").json
     assert (locked["path"], locked["mode"], locked["session"]) == (f"{home}/notes.md", "read", "ada")
     assert (locked["ttl"], locked["trimmed"]) == (30.0, False)
-    (listed,) = lines(cli("files", "ls", f"{home}/*.md", "--json").out)
+    (listed,) = lines(cli.inside("files", "ls", f"{home}/*.md", "--json").out)
     assert (listed["path"], listed["mode"], listed["waiters"]) == (f"{home}/notes.md", "read", 0)
     assert (listed["holds"][0]["session"], listed["holds"][0]["fence"]) == ("ada", locked["fence"])
-    assert cli("files", "ls", "*.txt", "--json").out == ""
-    (past,) = lines(cli("files", "history", "--session", "ada", "--json").out)
+    assert cli.inside("files", "ls", "*.txt", "--json").out == ""
+    (past,) = lines(cli.inside("files", "history", "--session", "ada", "--json").out)
     assert (past["path"], past["state"], past["fence"]) == (f"{home}/notes.md", "held", locked["fence"])
-    released = cli("files", "unlock", "notes.md", "other.md", "--session", "ada", "--json").json
+    released = cli.inside("files", "unlock", "notes.md", "other.md", "--session", "ada", "--json").json
     assert released == {"session": "ada", "released": ["notes.md"]}
 
 
 def test_a_file_that_another_session_has_is_refused_with_who_and_what_for(cli: Cli, home: Path) -> None:
-    cli("files", "lock", "notes.md", "--ttl", "200", "--session", "ada", "--purpose", "tidy up")
-    refused = cli("files", "lock", "notes.md", "--session", "bob", "--wait", "0")
+    cli.inside("files", "lock", "notes.md", "--ttl", "200", "--session", "ada", "--purpose", "tidy up")
+    refused = cli.inside("files", "lock", "notes.md", "--session", "bob", "--wait", "0")
     assert (refused.code, refused.out) == (3, "")
     assert f"'{home}/notes.md' is held for writing by session 'ada'" in refused.line
     assert "for 'tidy up'" in refused.line
-    error = cli("files", "lock", "notes.md", "--session", "bob", "--wait", "0.2", "--json").error
+    error = cli.inside("files", "lock", "notes.md", "--session", "bob", "--wait", "0.2", "--json").error
     assert (error["code"], error["reason"], error["exit_code"]) == ("file_timeout", "lock_timeout", 3)
     assert error["holder"]["session"] == "ada"
     # Bob can neither unlock it nor see what ada has done.
-    assert "was not locked by session bob" in cli("files", "unlock", "notes.md", "--session", "bob").out
-    assert cli("files", "history", "--session", "bob").out == ""
+    assert (
+        "was not locked by session bob" in cli.inside("files", "unlock", "notes.md", "--session", "bob").out
+    )
+    assert cli.inside("files", "history", "--session", "bob").out == ""
 
 
 def test_a_refusal_advises_what_can_be_done_in_a_shell(cli: Cli) -> None:
-    cli("files", "lock", "notes.md", "--ttl", "200", "--session", "ada")
+    cli.inside("files", "lock", "notes.md", "--ttl", "200", "--session", "ada")
     for command in ([], ["--", "true"]):
-        refused = cli("files", "lock", "notes.md", "--session", "bob", "--wait", "0", *command)
+        refused = cli.inside("files", "lock", "notes.md", "--session", "bob", "--wait", "0", *command)
         assert refused.code == 3
         assert refused.line.endswith("; wait for it (--wait SECONDS), or work on another file first")
-        own = cli("files", "lock", "notes.md", "--session", "ada", "--wait", "0", *command)
+        own = cli.inside("files", "lock", "notes.md", "--session", "ada", "--wait", "0", *command)
         assert own.code == 3
         assert "that is this very session: leasehold files unlock gives it back" in own.line
         assert "leasehold files restore takes it over" in own.line
@@ -115,7 +117,7 @@ def test_the_password_of_the_store_is_not_repeated(
     url = store.url_for(password="hunter2")
     options = ["--session", "ada", "--namespace", "mine", "--timeout", "20"]
     cli = cli_for(None)
-    locked = cli("files", "lock", "notes.md", *options, "--url", url, *["--json"] * in_json)
+    locked = cli.inside("files", "lock", "notes.md", *options, "--url", url, *["--json"] * in_json)
     assert locked.code == 0, locked.err
     assert "hunter2" not in locked.out + locked.err
     assert locked.line == (
@@ -123,7 +125,7 @@ def test_the_password_of_the_store_is_not_repeated(
     )
     unlock = locked.json["unlock"] if in_json else locked.out.splitlines()[1].partition(": ")[2]
     assert unlock == "leasehold files unlock notes.md --session ada --namespace mine --timeout 20"
-    assert cli(*shlex.split(unlock)[1:], "--url", url).out == "notes.md is unlocked\n"
+    assert cli.inside(*shlex.split(unlock)[1:], "--url", url).out == "notes.md is unlocked\n"
 
 
 def test_what_was_said_to_lock_is_said_to_unlock_and_no_more(
@@ -132,24 +134,26 @@ def test_what_was_said_to_lock_is_said_to_unlock_and_no_more(
     cli = cli_for(None)
     env = {"LEASEHOLD_NAMESPACE": "theirs"}
     options = ["--session", "", "--project", "", "--namespace", "lock", "--url", valkey.url]
-    locked = cli("files", "lock", "notes.md", *options, "--json", env=env)
+    locked = cli.inside("files", "lock", "notes.md", *options, "--json", env=env)
     assert locked.code == 0, locked.err
     assert locked.json["unlock"] == (f"leasehold files unlock notes.md --url {valkey.url} --namespace lock")
-    unlocked = cli(*shlex.split(locked.json["unlock"])[1:], env=env)
+    unlocked = cli.inside(*shlex.split(locked.json["unlock"])[1:], env=env)
     assert unlocked.out == "notes.md is unlocked\n"
 
 
 def test_readers_share_a_file_and_keep_writers_out(cli: Cli) -> None:
     for session in ("ada", "bob"):
-        assert cli("files", "lock", "notes.md", "--read", "--ttl", "200", "--session", session).code == 0
-    assert cli("files", "lock", "notes.md", "--session", "eve", "--wait", "0").code == 3
-    assert " and 1 more\t" in cli("files", "ls").out
+        assert (
+            cli.inside("files", "lock", "notes.md", "--read", "--ttl", "200", "--session", session).code == 0
+        )
+    assert cli.inside("files", "lock", "notes.md", "--session", "eve", "--wait", "0").code == 3
+    assert " and 1 more\t" in cli.inside("files", "ls").out
 
 
 def test_a_command_runs_while_the_file_is_locked(cli: Cli, home: Path, held: Any) -> None:
     script = 'echo "$LEASEHOLD_NAME $LEASEHOLD_FENCE"; read line; exit 7'
     running = cli.start("files", "lock", "notes.md", "--", "sh", "-c", script, stdin=-1)
-    eventually(lambda: held("notes.md"), 30)
+    eventually(lambda: held("notes.md"))
     done = finish(running, typing="go\n")
     assert done.code == 7, done.err
     name, fence = done.out.split()
@@ -158,35 +162,35 @@ def test_a_command_runs_while_the_file_is_locked(cli: Cli, home: Path, held: Any
 
 
 def test_a_command_is_stopped_when_the_lock_is_taken_from_it(cli: Cli, held: Any) -> None:
-    running = cli.start("files", "lock", "notes.md", "--ttl", "2", "--", "sleep", "600")
-    eventually(lambda: held("notes.md"), 30)
-    assert cli("files", "unlock", "--all").code == 0
+    running = cli.start("files", "lock", "notes.md", "--ttl", "6", "--", "sleep", "600")
+    eventually(lambda: held("notes.md"))
+    assert cli.inside("files", "unlock", "--all").code == 0
     stopped = finish(running)
     assert stopped.code == 4
     assert "the command was stopped" in stopped.line
 
 
 def test_a_command_that_does_not_exist_locks_nothing(cli: Cli, held: Any) -> None:
-    assert cli("files", "lock", "notes.md", "--", "no-such-command").code == 127
+    assert cli.inside("files", "lock", "notes.md", "--", "no-such-command").code == 127
     assert not held("notes.md")
-    misplaced = cli("files", "lock", "notes.md", "ls", "-l")
+    misplaced = cli.inside("files", "lock", "notes.md", "ls", "-l")
     assert misplaced.code == 2
     assert "options of the command come after --" in misplaced.line
 
 
 def test_a_session_that_was_killed_is_restored(cli: Cli, locks: Client, home: Path, held: Any) -> None:
-    for name, ttl in (("notes.md", "60"), ("gone.md", "1"), ("free.md", "1")):
-        script = f"touch began-{name}; sleep 600"
-        running = cli.start("files", "lock", name, "--ttl", ttl, "--session", "ada", "--", "sh", "-c", script)
-        eventually((home / f"began-{name}").exists, 30)
-        running.kill()
+    for name in ("gone.md", "free.md"):
+        assert cli.inside("files", "lock", name, "--ttl", "1", "--session", "ada").code == 0
+    running = cli.start("files", "lock", "notes.md", "--ttl", "200", "--session", "ada", "--", "sleep", "600")
+    eventually(lambda: held("notes.md"))
+    running.kill()
     fences = {
         entry["path"]: entry["fence"]
-        for entry in lines(cli("files", "history", "--session", "ada", "--json").out)
+        for entry in lines(cli.inside("files", "history", "--session", "ada", "--json").out)
     }
-    eventually(lambda: not held("gone.md") and not held("free.md"), 30)
+    eventually(lambda: not held("gone.md") and not held("free.md"))
     FileLocks(locks, root="/").session("bob").acquire_write(home / "gone.md", ttl=200)
-    told = cli("files", "restore", "--session", "ada", "--wait", "0.1", "--json")
+    told = cli.inside("files", "restore", "--session", "ada", "--wait", "0.1", "--json")
     assert told.code == 4
     reports = {report["path"].rpartition("/")[2]: report for report in lines(told.out)}
     assert {name: report["outcome"] for name, report in reports.items()} == {
@@ -198,7 +202,7 @@ def test_a_session_that_was_killed_is_restored(cli: Cli, locks: Client, home: Pa
     assert int(reports["free.md"]["fence"]) > int(fences[f"{home}/free.md"])
     assert reports["gone.md"]["lost_to"]["session"] == "bob"
     assert held("notes.md")
-    again = cli("files", "restore", "--session", "ada")
+    again = cli.inside("files", "restore", "--session", "ada")
     assert again.code == 0
     assert (
         f"{home}/notes.md: restored for write, with the same fence {reports['notes.md']['fence']}\n"
@@ -209,24 +213,24 @@ def test_a_session_that_was_killed_is_restored(cli: Cli, locks: Client, home: Pa
 
 def test_unlocking_everything_clears_locks_and_history(cli: Cli, home: Path, held: Any) -> None:
     for name in ("notes.md", "new/dir/file.md"):
-        assert cli("files", "lock", name, "--ttl", "200").code == 0
-    answer = cli("files", "unlock", "--all", "--json").json
+        assert cli.inside("files", "lock", name, "--ttl", "200").code == 0
+    answer = cli.inside("files", "unlock", "--all", "--json").json
     assert sorted(answer["released"]) == [f"{home}/new/dir/file.md", f"{home}/notes.md"]
     assert not held("notes.md")
-    past = cli("files", "history")
+    past = cli.inside("files", "history")
     assert (past.out, past.code) == ("", 0)
     assert "holds nothing and has asked for nothing" in past.line
-    assert cli("files", "unlock", "--all").out.endswith(" held nothing\n")
+    assert cli.inside("files", "unlock", "--all").out.endswith(" held nothing\n")
 
 
 @pytest.mark.parametrize("arguments", [[], ["notes.md", "--all"]], ids=["neither", "both"])
 def test_unlock_takes_files_or_all(cli: Cli, arguments: list[str]) -> None:
-    answer = cli("files", "unlock", *arguments)
+    answer = cli.inside("files", "unlock", *arguments)
     assert (answer.code, answer.line) == (2, "leasehold: say which files, or --all")
 
 
 def test_a_longer_ttl_than_allowed_is_trimmed_and_said_so(cli: Cli) -> None:
-    answer = cli("files", "lock", "notes.md", "--ttl", "3600")
+    answer = cli.inside("files", "lock", "notes.md", "--ttl", "3600")
     assert answer.code == 0
     assert answer.line == "leasehold: the ttl was trimmed to 300 s, the longest that is allowed"
     assert " for 5 min, fence " in answer.out
@@ -243,10 +247,10 @@ def test_with_a_command_a_trimmed_ttl_is_said_too(cli: Cli) -> None:
 
 def test_an_id_that_is_none_leaves_nothing_behind(cli: Cli, home: Path) -> None:
     kept = home / "data" / "leasehold" / "sessions"
-    assert cli("files", "lock", "notes.md", "--session", "ada").code == 0
+    assert cli.inside("files", "lock", "notes.md", "--session", "ada").code == 0
     for bad in ("a b", "../ada", "x" * 129):
         for command in (["lock", "notes.md"], ["lock", "notes.md", "--", "true"], ["unlock", "notes.md"]):
-            answer = cli("files", command[0], "--session", bad, *command[1:])
+            answer = cli.inside("files", command[0], "--session", bad, *command[1:])
             assert answer.code == 2
             assert "a session id is 1 to 128 of the letters" in answer.line
     assert [secret.name for secret in kept.iterdir()] == ["ada.secret"]
@@ -269,10 +273,10 @@ def test_an_id_that_is_none_leaves_nothing_behind(cli: Cli, home: Path) -> None:
 def test_bad_input_is_refused_and_locks_nothing(
     cli: Cli, home: Path, arguments: list[str], said: str
 ) -> None:
-    answer = cli("files", "lock", *arguments)
+    answer = cli.inside("files", "lock", *arguments)
     assert (answer.code, answer.out) == (2, "")
     assert said.format(home=home) in answer.line
-    assert cli("files", "ls").out == ""
+    assert cli.inside("files", "ls").out == ""
 
 
 def test_a_project_has_one_lock_for_copies_at_different_places(cli: Cli, home: Path) -> None:
@@ -296,22 +300,26 @@ def test_a_project_has_one_lock_for_copies_at_different_places(cli: Cli, home: P
         "0",
     )
     assert refused.code == 3
-    assert cli("files", "lock", "there/a.md", "--session", "bob", "--wait", "0").code == 0
+    assert cli.inside("files", "lock", "there/a.md", "--session", "bob", "--wait", "0").code == 0
 
 
 def test_a_secret_is_made_once_and_kept_from_others(cli: Cli, home: Path) -> None:
-    first = cli("files", "lock", "notes.md", "--session", "ada")
+    first = cli.inside("files", "lock", "notes.md", "--session", "ada")
     (kept,) = (home / "data" / "leasehold" / "sessions").iterdir()
     secret = kept.read_text().strip()
     assert kept.name == "ada.secret"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert len(secret) == 64
-    answers = [first, cli("files", "history", "--session", "ada", "--json"), cli("files", "ls", "--json")]
+    answers = [
+        first,
+        cli.inside("files", "history", "--session", "ada", "--json"),
+        cli.inside("files", "ls", "--json"),
+    ]
     for answer in answers:
         assert answer.code == 0
         assert secret not in answer.out + answer.err
     kept.chmod(0o644)
-    exposed = cli("files", "unlock", "notes.md", "--session", "ada", "--json")
+    exposed = cli.inside("files", "unlock", "notes.md", "--session", "ada", "--json")
     assert (exposed.code, exposed.error["code"]) == (2, "secret_exposed")
     assert secret not in exposed.err
 
@@ -320,28 +328,28 @@ def test_the_secret_may_be_in_the_environment_or_in_a_file_and_must_be_the_right
     cli: Cli, home: Path
 ) -> None:
     env = {"LEASEHOLD_SESSION": "ada", "LEASEHOLD_SESSION_SECRET": SECRET}
-    assert cli("files", "lock", "notes.md", env=env).code == 0
+    assert cli.inside("files", "lock", "notes.md", env=env).code == 0
     assert not (home / "data" / "leasehold" / "sessions").exists()
     (home / "ada.secret").write_text(SECRET + "\n")
     (home / "ada.secret").chmod(0o600)
     by_file = {"LEASEHOLD_SESSION": "ada", "LEASEHOLD_SESSION_SECRET_FILE": str(home / "ada.secret")}
-    assert cli("files", "history", env=by_file).out.startswith(f"{home}/notes.md\t")
-    wrong = cli("files", "unlock", "notes.md", env=env | {"LEASEHOLD_SESSION_SECRET": SECRET[::-1]})
+    assert cli.inside("files", "history", env=by_file).out.startswith(f"{home}/notes.md\t")
+    wrong = cli.inside("files", "unlock", "notes.md", env=env | {"LEASEHOLD_SESSION_SECRET": SECRET[::-1]})
     assert (wrong.code, wrong.line) == (
         2,
         "leasehold: there is a session 'ada' already, and only its own secret opens it",
     )
-    missing = cli("files", "unlock", "notes.md", "--session", "ada", "--json")
+    missing = cli.inside("files", "unlock", "notes.md", "--session", "ada", "--json")
     assert (missing.code, missing.error["code"]) == (2, "no_secret")
     assert SECRET not in wrong.err + missing.err
-    assert cli("files", "unlock", "notes.md", "--secret-file", "ada.secret", "--session", "ada").out == (
-        "notes.md is unlocked\n"
-    )
+    assert cli.inside(
+        "files", "unlock", "notes.md", "--secret-file", "ada.secret", "--session", "ada"
+    ).out == ("notes.md is unlocked\n")
 
 
 def test_without_a_store_it_says_so(cli_for: Callable[[str], Cli]) -> None:
     for command in (["lock", "x.md"], ["ls"]):
-        answer = cli_for("redis://127.0.0.1:1")("files", *command, "--timeout", "0.3")
+        answer = cli_for("redis://127.0.0.1:1").inside("files", *command, "--timeout", "0.3")
         assert (answer.code, answer.out) == (5, "")
 
 
@@ -358,7 +366,7 @@ def test_without_a_store_it_says_so(cli_for: Callable[[str], Cli]) -> None:
     ids=lambda value: value[0] if value and len(value[0]) < 10 else "",
 )
 def test_the_help_has_examples(cli_for: Callable[[None], Cli], command: list[str], said: list[str]) -> None:
-    answer = cli_for(None)("files", *command, "--help", env={"COLUMNS": "200"})
+    answer = cli_for(None).inside("files", *command, "--help", env={"COLUMNS": "200"})
     assert answer.code == 0
     for words in said:
         assert words in answer.out

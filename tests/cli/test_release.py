@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_release_without_force_is_refused_and_changes_nothing(cli: Cli, locks: Client) -> None:
-    lease = locks.acquire("demo", ttl=60)
+    lease = locks.acquire("demo", ttl=600)
     answer = cli("release", "demo")
     assert answer.code == 2
     assert "--force" in answer.line
@@ -27,12 +27,12 @@ def test_release_without_force_is_refused_and_changes_nothing(cli: Cli, locks: C
 
 
 def test_release_without_force_as_json(cli: Cli) -> None:
-    error = cli("release", "demo", "--json").error
+    error = cli.inside("release", "demo", "--json").error
     assert (error["code"], error["exit_code"]) == ("force_required", 2)
 
 
 def test_release_by_force_frees_the_lock_and_raises_the_fence(cli: Cli, locks: Client) -> None:
-    lease = locks.acquire("demo", ttl=60)
+    lease = locks.acquire("demo", ttl=600)
     answer = cli("release", "demo", "--force")
     assert answer.code == 0
     assert "the-test has lost it" in answer.out
@@ -45,8 +45,8 @@ def test_release_by_force_frees_the_lock_and_raises_the_fence(cli: Cli, locks: C
 
 
 def test_release_by_force_as_json(cli: Cli, locks: Client) -> None:
-    lease = locks.acquire("demo", ttl=60)
-    answer = cli("release", "demo", "--force", "--json")
+    lease = locks.acquire("demo", ttl=600)
+    answer = cli.inside("release", "demo", "--force", "--json")
     (lost,) = answer.json["lost_holds"]
     assert (lost["holder"], lost["fence"]) == ("the-test", str(lease.fence))
     assert answer.json == {
@@ -65,7 +65,7 @@ def test_release_by_force_ends_all_readers_and_says_so(cli: Cli, locks: Client) 
     leases = [
         locks.acquire("demo", ttl=600, mode="shared", holder=holder) for holder in ("ada", "bob", "e\x1bve")
     ]
-    answer = cli("release", "demo", "--force")
+    answer = cli.inside("release", "demo", "--force")
     assert answer.code == 0
     said, _, who = answer.out.rstrip("\n").partition(": ")
     assert said == "demo is released; 3 readers have lost it"
@@ -81,12 +81,12 @@ def test_release_by_force_ends_all_readers_and_says_so(cli: Cli, locks: Client) 
 
 def test_release_by_force_of_the_only_reader(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600, mode="shared")
-    assert "; its only reader, the-test has lost it" in cli("release", "demo", "--force").out
+    assert "; its only reader, the-test has lost it" in cli.inside("release", "demo", "--force").out
 
 
 def test_release_by_force_of_readers_as_json(cli: Cli, locks: Client) -> None:
     leases = [locks.acquire("demo", ttl=600, mode="shared", holder=holder) for holder in ("ada", "bob")]
-    shown = cli("release", "demo", "--force", "--json").json
+    shown = cli.inside("release", "demo", "--force", "--json").json
     assert shown["released"]
     assert shown["lost_by"] in {"ada", "bob"}
     assert shown["lost_fence"] == str(leases[1].fence)
@@ -99,7 +99,7 @@ def test_release_by_force_of_readers_as_json(cli: Cli, locks: Client) -> None:
 def test_of_many_readers_the_first_are_named(cli: Cli, locks: Client) -> None:
     for number in range(12):
         locks.acquire("demo", ttl=600, mode="shared", holder=f"reader-{number}")
-    out = cli("release", "demo", "--force").out
+    out = cli.inside("release", "demo", "--force").out
     assert "12 readers have lost it: reader-" in out
     assert out.endswith(" and 2 more\n")
 
@@ -107,8 +107,8 @@ def test_of_many_readers_the_first_are_named(cli: Cli, locks: Client) -> None:
 def test_who_waits_gets_what_was_released_by_force(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600)
     waits = cli.start("run", "demo", "--wait", "forever", "--retry-interval", "10", "--", "echo", "ran")
-    eventually(lambda: locks.inspect("demo").waiters == 1, 30)
-    answer = cli("release", "demo", "--force")
+    eventually(lambda: locks.inspect("demo").waiters == 1)
+    answer = cli.inside("release", "demo", "--force")
     assert answer.out.endswith("; the next of 1 who waited gets it\n")
     assert (finish(waits).out, waits.returncode) == ("ran\n", 0)
 
@@ -160,7 +160,7 @@ def test_what_is_given_back_meanwhile_is_free(locks: Client) -> None:
 
 
 def test_releasing_a_free_lock_does_nothing_and_is_no_error(cli: Cli, locks: Client) -> None:
-    answer = cli("release", "demo", "--force")
+    answer = cli.inside("release", "demo", "--force")
     assert (answer.code, answer.out) == (0, "demo is free; nothing to release\n")
-    assert not cli("release", "demo", "--force", "--json").json["released"]
+    assert not cli.inside("release", "demo", "--force", "--json").json["released"]
     assert locks.inspect("demo").fence is None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.conftest import LEASEHOLD, finish
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,27 +22,44 @@ if TYPE_CHECKING:
 
     from leasehold.blocking import Client
 
-# Says that it runs, then notes the first signal that it gets and ends with 42. Notes a second one, too.
-TRAPPING = """
+# Says that it runs, and notes every signal that it is to note. SIGUSR2 ends it with 42.
+COUNTING = """
 import os, signal, sys, time
 def note(number, frame):
     print(signal.Signals(number).name, file=open("heard", "a"), flush=True)
 for name in sys.argv[1:]:
     signal.signal(getattr(signal, name), note)
+ended = []
+signal.signal(signal.SIGUSR2, lambda number, frame: ended.append(number))
 open("running", "w").write(str(os.getpid()))
-while not os.path.exists("heard"):
+while not ended:
     time.sleep(0.01)
-time.sleep(0.3)  # a signal sent twice comes within this time
 sys.exit(42)
 """
-# Ignores SIGTERM, and so does its own child. Both write down the time for as long as they run. SIGHUP is what
-# the end of a terminal would end them with.
-STUBBORN = """
-trap '' TERM HUP
-tick() { while :; do date +%s.%N >"$1.new"; mv "$1.new" "$1"; sleep 0.01; done; }
-tick child & echo $! >running; tick parent
+# Notes the first signal, and ends with 42.
+TRAPPING = COUNTING.replace("while not ended:", "while not os.path.exists('heard'):")
+# Has a child. Both write down the time for as long as they run.
+OBEDIENT = """
+import os, time
+who = "parent" if (child := os.fork()) else "child"
+if child:
+    open("running", "w").write(str(child))
+while True:
+    with open(who + ".new", "w") as file:
+        file.write(str(time.time()))
+    os.replace(who + ".new", who)
+    time.sleep(0.01)
 """
-OBEDIENT = STUBBORN.replace("trap '' TERM HUP\n", "")
+# The same, but it ignores SIGTERM, and SIGHUP, which the end of a terminal would end it with.
+STUBBORN = (
+    """
+import signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+"""
+    + OBEDIENT
+)
+PYTHON = (sys.executable, "-ISc")
 
 
 def is_alive(pid: int) -> bool:
@@ -53,9 +71,7 @@ def is_alive(pid: int) -> bool:
 
 
 def appears(path: Path) -> str:
-    return eventually(
-        lambda: path.exists() and path.read_text().strip(), 20, message=f"{path.name} is written"
-    )
+    return eventually(lambda: path.exists() and path.read_text().strip(), message=f"{path.name} is written")
 
 
 # What the command gets
@@ -123,24 +139,28 @@ def test_options_after_the_dashes_belong_to_the_command(cli: Cli) -> None:
 
 def test_the_lock_is_held_while_the_command_runs_and_free_afterwards(cli: Cli, locks: Client) -> None:
     process = cli.start("run", "demo", "--holder", "nightly", "--", "cat", stdin=subprocess.PIPE)
-    info = eventually(lambda: (i := locks.inspect("demo")).is_held and i, 20)
+    info = eventually(lambda: (i := locks.inspect("demo")).is_held and i)
     assert info.holder == "nightly"
     assert finish(process, typing="").code == 0
     assert not locks.inspect("demo").is_held
 
 
 def test_the_lease_is_renewed_for_as_long_as_the_command_runs(cli: Cli, locks: Client) -> None:
-    process = cli.start("run", "demo", "--ttl", "5", "--", "cat", stdin=subprocess.PIPE)
-    first = eventually(lambda: (i := locks.inspect("demo")).is_held and i, 20)
-    until = time.monotonic() + 6.5
-    while time.monotonic() < until:
+    # Renewed every three seconds; whoever gets no processor for six has lost it.
+    process = cli.start("run", "demo", "--ttl", "9", "--grace", "0", "--", "cat", stdin=subprocess.PIPE)
+    first = before = eventually(lambda: (i := locks.inspect("demo")).is_held and i)
+    renewals = 0
+    while renewals < 3:
         time.sleep(0.05)
-        assert locks.inspect("demo").held_since == first.held_since
+        now = locks.inspect("demo")
+        assert now.held_since == first.held_since
+        renewals += now.remaining > before.remaining
+        before = now
     assert finish(process, typing="").code == 0
 
 
 def test_it_waits_until_the_lock_is_free(cli: Cli, valkey: Server, locks: Client, tmp_path: Path) -> None:
-    lease = locks.acquire("demo", ttl=60)
+    lease = locks.acquire("demo", ttl=600)
     process = cli.start("run", "demo", "--wait", "forever", "--", "touch", "ran")
     waits_for_lock(process, valkey)
     assert not (tmp_path / "ran").exists()
@@ -152,7 +172,7 @@ def test_it_waits_until_the_lock_is_free(cli: Cli, valkey: Server, locks: Client
 def test_who_has_waited_has_the_whole_ttl_when_the_command_starts(cli: Cli, locks: Client) -> None:
     lease = locks.acquire("demo", ttl=600)
     process = cli.start("run", "demo", "--wait", "forever", "--", *LEASEHOLD, "show", "demo", "--json")
-    eventually(lambda: locks.inspect("demo").waiters == 1, 30)
+    eventually(lambda: locks.inspect("demo").waiters == 1)
     lease.release()
     answer = finish(process)
     assert (answer.code, answer.err) == (0, "")
@@ -165,7 +185,7 @@ def test_who_has_waited_has_the_whole_ttl_when_the_command_starts(cli: Cli, lock
 
 def test_readers_hold_the_lock_together_and_writers_are_told_who_reads(cli: Cli, locks: Client) -> None:
     first = cli.start("run", "demo", "--shared", "--holder", "ada", "--", "cat", stdin=subprocess.PIPE)
-    eventually(lambda: locks.inspect("demo").is_held, 30)
+    eventually(lambda: locks.inspect("demo").is_held)
     answer = cli("run", "demo", "--shared", "--", *LEASEHOLD, "show", "demo", "--json")
     assert answer.code == 0
     assert answer.json["mode"] == "shared"
@@ -181,17 +201,15 @@ def test_a_reader_waits_for_a_writer(cli: Cli, locks: Client) -> None:
     lease = locks.acquire("demo", ttl=600)
     assert cli("run", "demo", "--shared", "--wait", "0", "--", "true").code == 3
     process = cli.start("run", "demo", "--shared", "--wait", "forever", "--", "echo", "read")
-    eventually(lambda: locks.inspect("demo").waiters == 1, 30)
+    eventually(lambda: locks.inspect("demo").waiters == 1)
     lease.release()
     assert (finish(process).out, process.returncode) == ("read\n", 0)
 
 
 def test_a_reader_who_is_thrown_out_stops(cli: Cli, locks: Client, tmp_path: Path) -> None:
-    process = cli.start(
-        "run", "demo", "--shared", "--ttl", "15", "--json", "--", sys.executable, "-c", TRAPPING, "SIGTERM"
-    )
+    process = cli.start("run", "demo", "--shared", "--json", "--", sys.executable, "-c", TRAPPING, "SIGTERM")
     appears(tmp_path / "running")
-    locks.take("demo", ttl=60)
+    locks.take("demo", ttl=600)
     answer = finish(process)
     assert (answer.code, answer.error["reason"]) == (4, "taken")
     assert (tmp_path / "heard").read_text() == "SIGTERM\n"
@@ -206,14 +224,14 @@ def waits_for_lock(process: subprocess.Popen[str], server: Server) -> None:
             f" name=leasehold-{process.pid} " in client and " cmd=eval" in client for client in clients
         )
 
-    eventually(has_asked, 20)
+    eventually(has_asked)
 
 
 # Busy
 
 
 def test_a_busy_lock_is_exit_3_and_one_line_that_says_who_and_since_when(cli: Cli, locks: Client) -> None:
-    locks.acquire("demo", ttl=60)
+    locks.acquire("demo", ttl=600)
     answer = cli("run", "demo", "--wait", "0", "--", "touch", "ran")
     assert answer.code == 3
     assert answer.line.startswith("leasehold: 'demo' is held by the-test since 20")
@@ -221,7 +239,7 @@ def test_a_busy_lock_is_exit_3_and_one_line_that_says_who_and_since_when(cli: Cl
 
 
 def test_a_busy_lock_is_described_without_asking_again(cli: Cli, valkey: Server, locks: Client) -> None:
-    locks.acquire("demo", ttl=60)
+    locks.acquire("demo", ttl=600)
     assert cli("run", "demo", "--wait", "0", "--", "true").code == 3  # the script is known from here on
     valkey.call("CONFIG", "RESETSTAT")
     assert cli("run", "demo", "--wait", "0", "--", "true").code == 3
@@ -234,12 +252,12 @@ def test_who_gives_up_is_told_how_many_wait_and_how_far_it_got(cli: Cli, locks: 
     locks.acquire("demo", ttl=600)
     # A long interval, because whoever looks rarely counts as alive for long.
     cli.start("run", "demo", "--wait", "forever", "--retry-interval", "10", "--", "true")
-    eventually(lambda: locks.inspect("demo").waiters == 1, 30)
+    eventually(lambda: locks.inspect("demo").waiters == 1)
     answer = cli("run", "demo", "--wait", "0.2", "--", "true")
     assert answer.code == 3
     assert answer.line.startswith("leasehold: 'demo' is held by the-test since 20")
-    assert answer.line.endswith(
-        " min left unless renewed; 1 waits; gave up after 0.2 s as number 2 in the queue"
+    assert re.search(
+        r" min left unless renewed; 1 waits; gave up after [\d.]+ s as number 2 in the queue$", answer.line
     )
     error = cli("run", "demo", "--wait", "0.2", "--json", "--", "true").error
     assert (error["waiters"], error["position"], error["mode"]) == (1, 2, "exclusive")
@@ -249,7 +267,7 @@ def test_who_gives_up_is_told_how_many_wait_and_how_far_it_got(cli: Cli, locks: 
 
 
 def test_waiting_in_vain_is_exit_3_and_says_how_long(cli: Cli, locks: Client) -> None:
-    lease = locks.acquire("demo", ttl=60)
+    lease = locks.acquire("demo", ttl=600)
     answer = cli("run", "demo", "--wait", "0.2", "--json", "--", "true")
     assert answer.code == 3
     assert answer.out == ""
@@ -257,18 +275,19 @@ def test_waiting_in_vain_is_exit_3_and_says_how_long(cli: Cli, locks: Client) ->
     assert error["code"] == "acquire_timeout"
     assert error["exit_code"] == 3
     assert error["holder"] == "the-test"
-    assert abs(error["held_since"] - time.time()) < 60
-    assert "gave up after 0.2 s" in error["message"]
+    assert abs(error["held_since"] - time.time()) < LIMIT
+    assert error["waited"] >= 0.2
+    assert "; gave up after " in error["message"]
     assert lease.token not in answer.err
 
 
 def test_a_busy_lock_with_json_has_the_code_of_the_library(cli: Cli, locks: Client) -> None:
-    locks.acquire("demo", ttl=60)
+    locks.acquire("demo", ttl=600)
     assert cli("run", "demo", "--wait", "0", "--json", "--", "true").error["code"] == "lock_busy"
 
 
 def test_a_holder_cannot_steer_the_terminal_of_those_who_ask(cli: Cli, locks: Client) -> None:
-    locks.acquire("demo", ttl=60, holder="evil\x1b[2J\nroot")
+    locks.acquire("demo", ttl=600, holder="evil\x1b[2J\nroot")
     answer = cli("run", "demo", "--wait", "0", "--", "true")
     assert "evil\\x1b[2J\\nroot" in answer.line
     shown = cli("show", "demo")
@@ -279,11 +298,9 @@ def test_a_holder_cannot_steer_the_terminal_of_those_who_ask(cli: Cli, locks: Cl
 
 
 def test_a_taken_lock_stops_the_command_and_is_exit_4(cli: Cli, locks: Client, tmp_path: Path) -> None:
-    process = cli.start(
-        "run", "demo", "--ttl", "15", "--json", "--", sys.executable, "-c", TRAPPING, "SIGTERM"
-    )
+    process = cli.start("run", "demo", "--json", "--", sys.executable, "-c", TRAPPING, "SIGTERM")
     appears(tmp_path / "running")
-    locks.take("demo", ttl=60)
+    locks.take("demo", ttl=600)
     answer = finish(process)
     assert answer.code == 4
     assert (tmp_path / "heard").read_text() == "SIGTERM\n"
@@ -295,26 +312,25 @@ def test_a_taken_lock_stops_the_command_and_is_exit_4(cli: Cli, locks: Client, t
 def test_a_command_that_ignores_sigterm_is_killed_with_all_that_it_started(
     cli: Cli, locks: Client, tmp_path: Path
 ) -> None:
-    process = cli.start("run", "demo", "--ttl", "15", "--grace", "2", "--", "sh", "-c", STUBBORN)
+    process = cli.start("run", "demo", "--grace", "1", "--", *PYTHON, STUBBORN)
     child = int(appears(tmp_path / "running"))
-    taken_at = time.time()
-    locks.take("demo", ttl=60)
+    taken_at = time.monotonic()
+    locks.take("demo", ttl=600)
     answer = finish(process)
     assert answer.code == 4
     assert "somebody took the lock by force; the command was stopped" in answer.line
     assert not is_alive(child)
-    # It had its grace time.
-    assert float((tmp_path / "parent").read_text()) > taken_at + 0.3
+    assert time.monotonic() - taken_at >= 1  # it had its grace time
 
 
 def test_a_grandchild_that_outlives_the_command_is_stopped_as_well(
     cli: Cli, locks: Client, tmp_path: Path
 ) -> None:
     script = "(trap '' TERM; echo started >inner; while :; do sleep 0.05; done) & echo $! >running; wait"
-    process = cli.start("run", "demo", "--ttl", "15", "--grace", "0.3", "--", "sh", "-c", script)
+    process = cli.start("run", "demo", "--grace", "0.3", "--", "sh", "-c", script)
     child = int(appears(tmp_path / "running"))
     appears(tmp_path / "inner")
-    locks.take("demo", ttl=60)
+    locks.take("demo", ttl=600)
     assert finish(process).code == 4
     assert not is_alive(child)
 
@@ -327,8 +343,8 @@ def test_a_command_cut_off_from_the_store_ends_before_another_can_hold_the_lock(
     tmp_path: Path,
 ) -> None:
     wire = proxy(valkey)
-    # It is told to stop four seconds before the end of its lease, and does.
-    process = cli_for(wire.url).start("run", "demo", "--ttl", "12", "--", "sh", "-c", OBEDIENT)
+    # It is told to stop five seconds before the end of its lease, and does.
+    process = cli_for(wire.url).start("run", "demo", "--ttl", "15", "--", *PYTHON, OBEDIENT)
     appears(tmp_path / "parent")
     appears(tmp_path / "child")
     wire.stall()
@@ -345,7 +361,7 @@ def test_a_command_cut_off_from_the_store_is_killed_if_it_does_not_stop(
     cli_for: Callable[[str], Cli], valkey: Server, proxy: Callable[[Server], FaultProxy], tmp_path: Path
 ) -> None:
     wire = proxy(valkey)
-    process = cli_for(wire.url).start("run", "demo", "--ttl", "6", "--", "sh", "-c", STUBBORN)
+    process = cli_for(wire.url).start("run", "demo", "--ttl", "9", "--", *PYTHON, STUBBORN)
     child = int(appears(tmp_path / "running"))
     wire.stall()
     answer = finish(process)
@@ -355,16 +371,15 @@ def test_a_command_cut_off_from_the_store_is_killed_if_it_does_not_stop(
 
 
 def test_max_hold_stops_the_command_in_time(cli: Cli) -> None:
-    started_at = time.monotonic()
-    answer = cli("run", "demo", "--max-hold", "1", "--json", "--", "sleep", "60")
+    answer = cli("run", "demo", "--max-hold", "1", "--json", "--", "sleep", "600")
     assert answer.code == 4
     assert answer.error["reason"] == "max_hold"
-    assert time.monotonic() - started_at < 20
 
 
 def test_a_loss_that_shows_only_at_the_end_is_not_hidden(cli: Cli, valkey: Server, locks: Client) -> None:
-    process = cli.start("run", "demo", "--", "cat", stdin=subprocess.PIPE)
-    eventually(lambda: locks.inspect("demo").is_held, 20)
+    # With a long ttl: the next renewal would find out as well.
+    process = cli.start("run", "demo", "--ttl", "600", "--", "cat", stdin=subprocess.PIPE)
+    eventually(lambda: locks.inspect("demo").is_held)
     valkey.call("DEL", "lock:{demo}")  # whoever takes it properly is heard of at once
     answer = finish(process, typing="")
     assert answer.code == 4
@@ -376,17 +391,9 @@ def test_a_store_that_dies_meanwhile_does_not_cost_the_exit_code(
 ) -> None:
     server = own_server("valkey9")
     process = cli_for(server.url).start(
-        "run",
-        "demo",
-        "--timeout",
-        "0.3",
-        "--",
-        "sh",
-        "-c",
-        "touch running; read line; exit 6",
-        stdin=subprocess.PIPE,
+        "run", "demo", "--", "sh", "-c", "touch running; read line; exit 6", stdin=subprocess.PIPE
     )
-    eventually((tmp_path / "running").exists, 20)
+    eventually((tmp_path / "running").exists)
     server.kill()
     answer = finish(process, typing="\n")
     assert answer.code == 6
@@ -400,9 +407,11 @@ def test_a_store_that_dies_meanwhile_does_not_cost_the_exit_code(
 def test_signals_are_passed_on_to_the_command_once(
     cli: Cli, locks: Client, tmp_path: Path, name: str
 ) -> None:
-    process = cli.start("run", "demo", "--", sys.executable, "-c", TRAPPING, name)
+    process = cli.start("run", "demo", "--", sys.executable, "-c", COUNTING, name)
     appears(tmp_path / "running")
     process.send_signal(getattr(signal, name))
+    appears(tmp_path / "heard")
+    process.send_signal(signal.SIGUSR2)  # passed on after all that came before it
     answer = finish(process)
     assert (answer.code, answer.err) == (42, "")
     assert (tmp_path / "heard").read_text() == f"{name}\n"
@@ -423,7 +432,7 @@ def test_a_signal_that_the_command_does_not_handle_ends_it_and_the_lock_is_free(
 def test_a_signal_ends_the_waiting_and_nothing_is_left_over(
     cli: Cli, valkey: Server, locks: Client, tmp_path: Path, name: str
 ) -> None:
-    lease = locks.acquire("demo", ttl=60)
+    lease = locks.acquire("demo", ttl=600)
     process = cli.start("run", "demo", "--wait", "forever", "--", "touch", "ran")
     waits_for_lock(process, valkey)
     process.send_signal(getattr(signal, name))
@@ -463,10 +472,12 @@ def test_in_a_terminal_the_command_can_ask_its_user(cli: Cli, terminal: Terminal
 
 def test_ctrl_c_in_a_terminal_reaches_the_command_once(cli: Cli, terminal: Terminal, tmp_path: Path) -> None:
     process = cli.start_in_terminal(
-        terminal.slave, "run", "demo", "--", sys.executable, "-c", TRAPPING, "SIGINT"
+        terminal.slave, "run", "demo", "--", sys.executable, "-c", COUNTING, "SIGINT"
     )
     appears(tmp_path / "running")
     terminal.type("\x03")
+    appears(tmp_path / "heard")
+    process.send_signal(signal.SIGUSR2)  # passed on after all that came before it
     answer = finish(process)
     assert (answer.code, answer.err) == (42, "")
     assert (tmp_path / "heard").read_text() == "SIGINT\n"
@@ -485,13 +496,11 @@ def test_a_kill_in_a_terminal_is_passed_on(cli: Cli, terminal: Terminal, tmp_pat
 def test_a_lost_lease_in_a_terminal_stops_the_command_with_all_that_it_started_and_nobody_else(
     cli: Cli, locks: Client, terminal: Terminal, tmp_path: Path
 ) -> None:
-    process = cli.start_in_terminal(
-        terminal.slave, "run", "demo", "--ttl", "15", "--grace", "0.3", "--", "sh", "-c", STUBBORN
-    )
+    process = cli.start_in_terminal(terminal.slave, "run", "demo", "--grace", "0.3", "--", *PYTHON, STUBBORN)
     child = int(appears(tmp_path / "running"))
     # In one group with leasehold, so a signal to the group would have hit leasehold as well.
     assert os.getpgid(child) == os.getpgid(process.pid)
-    locks.take("demo", ttl=60)
+    locks.take("demo", ttl=600)
     answer = finish(process)
     assert answer.code == 4
     assert not is_alive(child)
@@ -524,7 +533,7 @@ def test_a_file_that_cannot_be_executed_is_exit_126_and_the_lock_is_free(
 
 def test_it_works_on_a_machine_with_nothing_started(cli_for: Callable[[None], Cli], tmp_path: Path) -> None:
     cli = cli_for(None)
-    assert cli("run", "demo", "--", "sleep", "1").code == 0
+    assert cli("run", "demo", "--", "true").code == 0
     shown = cli("show", "demo", "--json").json
     assert shown["fence"]
     assert not shown["is_held"]
