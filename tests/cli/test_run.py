@@ -60,6 +60,8 @@ signal.signal(signal.SIGHUP, signal.SIG_IGN)
     + OBEDIENT
 )
 PYTHON = (sys.executable, "-ISc")
+# For a store that will not answer any more, and must answer until then.
+PATIENCE = ("--timeout", "5")
 
 
 def is_alive(pid: int) -> bool:
@@ -344,7 +346,7 @@ def test_a_command_cut_off_from_the_store_ends_before_another_can_hold_the_lock(
 ) -> None:
     wire = proxy(valkey)
     # It is told to stop five seconds before the end of its lease, and does.
-    process = cli_for(wire.url).start("run", "demo", "--ttl", "15", "--", *PYTHON, OBEDIENT)
+    process = cli_for(wire.url).start("run", "demo", "--ttl", "15", *PATIENCE, "--", *PYTHON, OBEDIENT)
     appears(tmp_path / "parent")
     appears(tmp_path / "child")
     wire.stall()
@@ -361,7 +363,7 @@ def test_a_command_cut_off_from_the_store_is_killed_if_it_does_not_stop(
     cli_for: Callable[[str], Cli], valkey: Server, proxy: Callable[[Server], FaultProxy], tmp_path: Path
 ) -> None:
     wire = proxy(valkey)
-    process = cli_for(wire.url).start("run", "demo", "--ttl", "9", "--", *PYTHON, STUBBORN)
+    process = cli_for(wire.url).start("run", "demo", "--ttl", "9", *PATIENCE, "--", *PYTHON, STUBBORN)
     child = int(appears(tmp_path / "running"))
     wire.stall()
     answer = finish(process)
@@ -391,7 +393,8 @@ def test_a_store_that_dies_meanwhile_does_not_cost_the_exit_code(
 ) -> None:
     server = own_server("valkey9")
     process = cli_for(server.url).start(
-        "run", "demo", "--", "sh", "-c", "touch running; read line; exit 6", stdin=subprocess.PIPE
+        *("run", "demo", *PATIENCE, "--", "sh", "-c", "touch running; read line; exit 6"),
+        stdin=subprocess.PIPE,
     )
     eventually((tmp_path / "running").exists)
     server.kill()
