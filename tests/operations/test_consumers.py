@@ -162,7 +162,7 @@ async def dying(parent: Any, url: str) -> None:
     from leasehold.operations.faststream import LockMiddleware
 
     purposes = Purposes([Purpose("deal", "deal:{deal_id}", ttl=2)])
-    ops = Operations(leasehold.connect(url), purposes)
+    ops = Operations(leasehold.connect(url, timeout=60), purposes)
     middleware = LockMiddleware(ops, purpose="deal", once=lambda body: body["tx_hash"])
     broker = RedisBroker(url, middlewares=[middleware], logger=None)
 

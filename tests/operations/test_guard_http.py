@@ -93,7 +93,7 @@ def inside(app: FastAPI) -> httpx.AsyncClient:
 async def test_the_fence_of_a_lease_reaches_the_row_and_a_stale_one_comes_back(
     url: str, valkey: Server
 ) -> None:
-    with blocking.connect(valkey.url) as locks:
+    with blocking.connect(valkey.url, timeout=LIMIT) as locks:
         old = locks.acquire("deal:42", ttl=60)
         new = locks.take("deal:42", ttl=60)
         paused = _still_sure_of_itself(old)
@@ -120,7 +120,7 @@ def _still_sure_of_itself(lease: Any) -> Any:
 
 
 async def test_a_lost_lease_sends_nothing(app: FastAPI, valkey: Server) -> None:
-    async with leasehold.connect(valkey.url) as locks, inside(app) as web:
+    async with leasehold.connect(valkey.url, timeout=LIMIT) as locks, inside(app) as web:
         lease = await locks.acquire("deal:42", ttl=60)
         auth = FenceAuth(lease)
         assert (await web.put("/deals/42?amount=90", auth=auth)).status_code == 200
@@ -131,7 +131,10 @@ async def test_a_lost_lease_sends_nothing(app: FastAPI, valkey: Server) -> None:
 
 
 async def test_only_exclusive_leases_can_be_shown(valkey: Server) -> None:
-    async with leasehold.connect(valkey.url) as locks, locks.lock("deal:42", ttl=60, mode="shared") as reader:
+    async with (
+        leasehold.connect(valkey.url, timeout=LIMIT) as locks,
+        locks.lock("deal:42", ttl=60, mode="shared") as reader,
+    ):
         with pytest.raises(InvalidRequest, match="exclusive"):
             FenceAuth(reader)
     with pytest.raises(InvalidRequest, match="takes a lease, not int"):
@@ -140,7 +143,7 @@ async def test_only_exclusive_leases_can_be_shown(valkey: Server) -> None:
 
 async def test_other_answers_are_left_to_the_caller(app: FastAPI, valkey: Server) -> None:
     async with (
-        leasehold.connect(valkey.url) as locks,
+        leasehold.connect(valkey.url, timeout=LIMIT) as locks,
         inside(app) as web,
         locks.lock("deal:42", ttl=60) as lease,
     ):

@@ -288,7 +288,7 @@ async def test_a_fence_that_is_compared_only_at_the_write_loses_an_acknowledged_
 
 
 async def test_a_lease_shows_its_own_fence_and_mode(database: Database, valkey: Server) -> None:
-    async with leasehold.connect(valkey.url) as locks:
+    async with leasehold.connect(valkey.url, timeout=LIMIT) as locks:
         async with locks.lock("deal:42", ttl=60) as lease:
             assert (await load(database, lease)).fence == lease.fence
             await write(database, lease, {"amount": 90})
@@ -304,7 +304,7 @@ async def test_a_lease_shows_its_own_fence_and_mode(database: Database, valkey: 
 
 
 async def test_a_lease_of_the_blocking_client_is_as_good(database: Database, valkey: Server) -> None:
-    with blocking.connect(valkey.url) as locks, locks.lock("deal:42", ttl=60) as lease:
+    with blocking.connect(valkey.url, timeout=LIMIT) as locks, locks.lock("deal:42", ttl=60) as lease:
         await write(database, lease, {"amount": 90})
         assert (await stored(database)).fence == lease.fence
 

@@ -40,7 +40,7 @@ def work(parent: Any, store_url: str) -> None:
         value = mapped_column(BigInteger)
 
     engines: dict[str, Any] = {}
-    locks = blocking.connect(store_url)
+    locks = blocking.connect(store_url, timeout=60)
     parent.tell(ready=True)
     while said := parent.hear():
         url, guard = said

@@ -13,6 +13,7 @@ import redis
 import redis.asyncio
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from tests.support.waiting import LIMIT, eventually_async
 from tests.unit import test_lua_headers as headers
 
 import leasehold
@@ -123,7 +124,7 @@ async def test_values_come_back_as_the_client_gives_them(side: Side) -> None:
 
 
 async def test_a_lease_shows_its_own_fence_and_shared_ones_are_not_registered(side: Side) -> None:
-    async with leasehold.connect(side.server.url) as locks, side.client() as client:
+    async with leasehold.connect(side.server.url, timeout=LIMIT) as locks, side.client() as client:
         async with locks.lock("balance", ttl=60) as lease:
             await settle(guarded_set(client, "balance", "90", lease))
         with pytest.raises(LeaseLost):
@@ -223,8 +224,6 @@ async def test_it_works_on_a_cluster(own_server: Callable[..., Server]) -> None:
 
 
 async def _until_cluster_is_up(server: Server) -> None:
-    from tests.support.waiting import eventually_async
-
     await eventually_async(lambda: b"cluster_state:ok" in _as_bytes(server.call("CLUSTER", "INFO")))
 
 

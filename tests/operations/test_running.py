@@ -38,7 +38,7 @@ def ops(locks) -> Operations:
 
 @pytest.fixture
 def blocking_ops(valkey):
-    with leasehold.blocking.connect(valkey.url) as client:
+    with leasehold.blocking.connect(valkey.url, timeout=LIMIT) as client:
         yield threads.Operations(client, QUICK)
 
 

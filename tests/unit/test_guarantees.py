@@ -61,8 +61,9 @@ def why_it_does_not_run(test: ast.FunctionDef | ast.AsyncFunctionDef) -> str | N
 def complaints(rows: dict[str, Named], sources: dict[str, str]) -> list[str]:
     """Sentences about promises without a test; none when all is well. `sources` has the text of each file by its path."""
     found = [f"no test shows: {promise}" for promise, named in rows.items() if not named]
+    tests = {path: find_tests(source) for path, source in sources.items()}
     for path, name in dict.fromkeys(test for named in rows.values() for test in named):
-        test = find_tests(sources.get(path, "")).get(name)
+        test = tests.get(path, {}).get(name)
         if path not in sources:
             found.append(f"there is no {path}")
         elif test is None:
