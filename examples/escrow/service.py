@@ -113,7 +113,7 @@ async def open_escrow(settings: Settings, witness: Witness | None = None) -> Asy
     """The service with its connections, closed in the end."""
     rows = GuardedRows() if settings.has_guards else UnguardedRows()
     async with (
-        leasehold.connect(settings.store_url, namespace=settings.namespace) as locks,
+        leasehold.connect(settings.store_url, namespace=settings.namespace, timeout=10) as locks,
         open_engine(settings.database_url) as engine,
     ):
         sessions = async_sessionmaker(engine, expire_on_commit=False)

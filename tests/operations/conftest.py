@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,20 @@ async def locks(valkey: Server) -> AsyncIterator[leasehold.Client]:
     """A client of the session's Valkey, emptied."""
     async with leasehold.connect(valkey.url, timeout=LIMIT) as client:
         yield client
+
+
+@pytest.fixture
+async def impatient() -> AsyncIterator[Callable[[Server, float], leasehold.Client]]:
+    """`impatient(server, 2)`: a client that waits that long for an answer, for tests whose store goes away. It connects with
+    its first request."""
+    async with AsyncExitStack() as made:
+
+        def make(server: Server, timeout: float) -> leasehold.Client:
+            client = leasehold.connect(server.url, timeout=timeout)
+            made.push_async_callback(client.close)
+            return client
+
+        yield make
 
 
 @pytest.fixture

@@ -11,12 +11,13 @@ import pytest
 from tests.operations.wires import NatsWire, RabbitWire, RedisWire, Wire
 from tests.support.waiting import LIMIT, eventually_async
 
-import leasehold
 from leasehold.operations import Operations, Purpose, Purposes
 from leasehold.operations.faststream import LockMiddleware, check_redelivery
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+
+    import leasehold
 
 # RabbitMQ takes its time to start on a busy machine.
 pytestmark = pytest.mark.timeout(300)
@@ -76,7 +77,7 @@ async def test_a_message_whose_lock_is_busy_is_given_back_until_it_is_free(wire,
         await is_free(locks, "deal:42")
 
 
-async def test_a_message_is_given_back_while_the_store_is_away(wire, own_server, caplog) -> None:
+async def test_a_message_is_given_back_while_the_store_is_away(wire, own_server, impatient, caplog) -> None:
     done = []
 
     async def handle(body: dict[str, int]) -> None:
@@ -84,7 +85,8 @@ async def test_a_message_is_given_back_while_the_store_is_away(wire, own_server,
 
     caplog.set_level(logging.WARNING, "leasehold")
     store = own_server("valkey9")
-    async with leasehold.connect(store.url, timeout=1) as locks, consuming(wire, locks, handle):
+    locks = impatient(store, 1)
+    async with consuming(wire, locks, handle):
         store.kill()
         await wire.publish({"deal_id": 42})
         await eventually_async(lambda: times_nacked(caplog) >= 2)

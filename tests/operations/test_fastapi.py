@@ -199,24 +199,24 @@ async def test_the_lock_is_held_until_the_response_is_sent_or_as_the_scope_says(
     assert not await is_held(ops, "nightly")
 
 
-async def test_work_that_is_done_is_not_undone_by_a_store_that_went_away(own_server) -> None:
+async def test_work_that_is_done_is_not_undone_by_a_store_that_went_away(own_server, impatient) -> None:
     server = own_server("valkey9")
-    async with leasehold.connect(server.url, timeout=2) as locks:
-        app = FastAPI()
-        install_problems(app)
-        ran = []
+    ops = Operations(impatient(server, 2), PURPOSES)
+    app = FastAPI()
+    install_problems(app)
+    ran = []
 
-        @app.post("/", dependencies=[Depends(held(Operations(locks, PURPOSES), "nightly"), scope="function")])
-        async def work() -> str:
-            ran.append(1)
-            server.kill()
-            return "done"
+    @app.post("/", dependencies=[Depends(held(ops, "nightly"), scope="function")])
+    async def work() -> str:
+        ran.append(1)
+        server.kill()
+        return "done"
 
-        async with client_of(app) as client:
-            for _ in range(5):  # a store that stood still before the work was begun is another matter
-                answer = await client.post("/")
-                if ran:
-                    break
+    async with client_of(app) as client:
+        for _ in range(5):  # a store that stood still before the work was begun is another matter
+            answer = await client.post("/")
+            if ran:
+                break
     assert (answer.status_code, answer.json()) == (200, "done")
 
 

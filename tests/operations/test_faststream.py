@@ -177,7 +177,7 @@ class TestKafka:
 
     @pytest.mark.parametrize("once", [None, itemgetter("deal_id")], ids=["lock", "once"])
     async def test_work_that_is_done_is_not_done_again_because_the_store_went_away(
-        self, own_server, once
+        self, own_server, impatient, once
     ) -> None:
         server = own_server("valkey9")
 
@@ -187,10 +187,8 @@ class TestKafka:
             done.append(body)
             server.kill()
 
-        async with (
-            leasehold.connect(server.url, timeout=2) as locks,
-            kafka(Operations(locks, PURPOSES), handle, purpose="brief", once=once) as (broker, partition),
-        ):
+        ops = Operations(impatient(server, 2), PURPOSES)
+        async with kafka(ops, handle, purpose="brief", once=once) as (broker, partition):
             for _ in range(5):  # a store that stood still before the work was begun is another matter
                 await broker.publish(DEAL, "deals")
                 if done:
