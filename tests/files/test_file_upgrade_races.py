@@ -10,6 +10,7 @@ import pytest
 from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
+from leasehold.core.lease import LeaseState
 from leasehold.files.store import FileStore
 
 if TYPE_CHECKING:
@@ -52,6 +53,21 @@ class Gate:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     return Gate(monkeypatch)
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows whenever somebody wants to talk to the store about a lease."""
+    asked: list[str] = []
+    begin = LeaseState.begin_exchange
+
+    def note(lease: LeaseState, mine: Any) -> Any:
+        turn = begin(lease, mine)
+        asked.append("begun" if turn is mine else "waits")
+        return turn
+
+    monkeypatch.setattr(LeaseState, "begin_exchange", note)
+    return asked
 
 
 async def is_free(shop: Shop, session: Any) -> bool:
@@ -133,13 +149,15 @@ async def test_a_release_does_not_wait_for_those_for_whom_the_upgrade_waits(valk
     assert await one.history() == []
 
 
-async def test_the_second_of_two_upgrades_of_one_lease_finds_it_done(valkey_shop: Shop, gate: Gate) -> None:
+async def test_the_second_of_two_upgrades_of_one_lease_finds_it_done(
+    valkey_shop: Shop, gate: Gate, turns: list[str]
+) -> None:
     one = await valkey_shop.session("one")
     lease = await one.acquire_read("a.txt", renew=True)
     upgrades = [asyncio.ensure_future(lease.upgrade())]
     await gate.reached()
     upgrades.append(asyncio.ensure_future(lease.upgrade()))
-    await asyncio.sleep(0.05)
+    await eventually_async(lambda: "waits" in turns)
     gate.open()
     assert await asyncio.gather(*upgrades) == [None, None]
     assert lease.mode == "write"
@@ -164,14 +182,14 @@ async def test_who_does_not_want_to_wait_for_another_upgrade_of_the_lease_is_tol
 
 
 async def test_a_renewal_that_waited_for_an_upgrade_renews_the_writers_lease(
-    valkey_shop: Shop, gate: Gate
+    valkey_shop: Shop, gate: Gate, turns: list[str]
 ) -> None:
     one = await valkey_shop.session("one")
     lease = await one.acquire_read("a.txt", ttl=60)
     upgrading = asyncio.ensure_future(lease.upgrade())
     await gate.reached()
     renewing = asyncio.ensure_future(lease.renew(200))
-    await asyncio.sleep(0.05)
+    await eventually_async(lambda: "waits" in turns)
     gate.open()
     await asyncio.gather(upgrading, renewing)
     assert lease.mode == "write"
