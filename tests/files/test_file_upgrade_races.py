@@ -11,6 +11,7 @@ from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.core.lease import LeaseState
+from leasehold.files.holding import FileHold
 from leasehold.files.store import FileStore
 
 if TYPE_CHECKING:
@@ -57,16 +58,19 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Grows whenever somebody wants to talk to the store about a lease."""
+    """Who wants to upgrade a file or to talk to the store about its lease: has the turn, or waits for it."""
     asked: list[str] = []
-    begin = LeaseState.begin_exchange
 
-    def note(lease: LeaseState, mine: Any) -> Any:
-        turn = begin(lease, mine)
-        asked.append("begun" if turn is mine else "waits")
-        return turn
+    def noting(begin: Any) -> Any:
+        def note(thing: Any, mine: Any) -> Any:
+            turn = begin(thing, mine)
+            asked.append("begun" if turn is mine else "waits")
+            return turn
 
-    monkeypatch.setattr(LeaseState, "begin_exchange", note)
+        return note
+
+    for kind, name in ((LeaseState, "begin_exchange"), (FileHold, "begin_upgrade")):
+        monkeypatch.setattr(kind, name, noting(getattr(kind, name)))
     return asked
 
 
