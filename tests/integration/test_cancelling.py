@@ -132,7 +132,7 @@ def left_over(server: Server) -> list[str]:
 async def test_after_thousands_of_cancelled_calls_replies_match_requests_and_no_key_is_left_over(
     valkey: Server, count: Count
 ) -> None:
-    calls = count(full=10_000, quick=2_000)
+    calls = count(full=10_000, quick=1_000)
     started_at = time.monotonic()
     async with leasehold.connect(valkey.url) as locks:
         traffic = Traffic(locks)
@@ -144,7 +144,7 @@ async def test_after_thousands_of_cancelled_calls_replies_match_requests_and_no_
             assert traffic.calls() < 20 * calls, traffic.outcomes
             await traffic.run(AT_ONCE)
         await traffic.check()
-        await eventually_async(lambda: not left_over(valkey), 15, message="no key is left over")
+        await eventually_async(lambda: not left_over(valkey), message="no key is left over")
         print(f"{traffic.calls()} calls in {time.monotonic() - started_at:.1f} s:", traffic.outcomes)
         for lease in traffic.kept:
             await lease.release()
@@ -159,8 +159,8 @@ async def test_the_same_holds_while_the_connection_is_cut_again_and_again(
     valkey: Server, proxy: Proxy, count: Count
 ) -> None:
     through = proxy(valkey)
-    calls = count(full=5_000, quick=1_000)
-    async with leasehold.connect(through.url, timeout=1) as locks:
+    calls = count(full=5_000, quick=500)
+    async with leasehold.connect(through.url, timeout=5) as locks:
         traffic = Traffic(locks)
         await traffic.begin()
         cuts = 0
@@ -179,7 +179,7 @@ async def test_the_same_holds_while_the_connection_is_cut_again_and_again(
         cutting.cancel()
         await asyncio.wait({cutting})
         await traffic.check()
-        await eventually_async(lambda: not left_over(valkey), 15, message="no key is left over")
+        await eventually_async(lambda: not left_over(valkey), message="no key is left over")
         print(f"{calls} calls, {cuts} cuts:", traffic.outcomes)
 
 
@@ -189,20 +189,20 @@ async def test_a_cancelled_wait_for_a_busy_lock_leaves_no_trace(valkey: Server) 
         waiters = [asyncio.create_task(locks.acquire("busy", wait=None)) for _ in range(200)]
         # One stays, so that its client counts as alive, and nobody is dropped who has not left.
         patient = asyncio.create_task(locks.acquire("busy", wait=None))
-        await eventually_async(lambda: valkey.call("ZCARD", "lock:{busy}:queue") == 201, 15)
+        await eventually_async(lambda: valkey.call("ZCARD", "lock:{busy}:queue") == 201)
         for waiter in random.sample(waiters, len(waiters)):
             waiter.cancel()
             await asyncio.sleep(0)
         assert {type(end) for end in await asyncio.gather(*waiters, return_exceptions=True)} == {
             asyncio.CancelledError
         }
-        await eventually_async(lambda: valkey.call("ZCARD", "lock:{busy}:queue") == 1, 15)
+        await eventually_async(lambda: valkey.call("ZCARD", "lock:{busy}:queue") == 1)
         info = await locks.inspect("busy")
         assert (info.holder, info.waiters) == ("me", 1)
         await held.release()
         await (await patient).release()
         assert not (await locks.inspect("busy")).is_held
-        await eventually_async(lambda: not left_over(valkey), 15, message="no key is left over")
+        await eventually_async(lambda: not left_over(valkey), message="no key is left over")
 
 
 async def test_a_timeout_around_a_call_is_a_cancellation_like_any_other(valkey: Server, proxy: Proxy) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ import pytest
 import redis
 import redis.asyncio
 from tests.support.tls import TlsFront, make_certificates
-from tests.support.waiting import eventually, eventually_async
+from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
 from leasehold import LockBusy, StoreError, StoreRefused, StoreUnavailable, blocking
@@ -48,13 +49,12 @@ async def use_both(url: str, **options: Any) -> None:
 
 
 async def fail_both(url: str, expected: type[StoreError], **options: Any) -> None:
-    started_at = time.monotonic()
-    with pytest.raises(expected):
-        async with leasehold.connect(url, timeout=1, **options):
+    async with asyncio.timeout(LIMIT):
+        with pytest.raises(expected):
+            async with leasehold.connect(url, timeout=2, **options):
+                pass
+        with pytest.raises(expected), blocking.connect(url, timeout=2, **options):
             pass
-    with pytest.raises(expected), blocking.connect(url, timeout=1, **options):
-        pass
-    assert time.monotonic() - started_at < 3.5
 
 
 def clients_named(server: Server, name: str) -> int:
@@ -128,8 +128,8 @@ async def test_a_password_without_a_user(own_server: Callable[..., Server]) -> N
     await use_both(own_server(requirepass="secret").url_for(password="secret"))
 
 
-async def test_a_unix_socket(any_server: Server) -> None:
-    await use_both(any_server.unix_url)
+async def test_a_unix_socket(valkey: Server) -> None:
+    await use_both(valkey.unix_url)
 
 
 async def test_another_database(any_server: Server) -> None:
@@ -171,19 +171,19 @@ async def test_the_client_shows_its_name_to_the_server(any_server: Server) -> No
 # One connection for all
 
 
-async def test_a_thousand_tasks_share_one_connection_and_few_writes(any_server: Server) -> None:
-    async with leasehold.connect(any_server.url, client_name="many", timeout=5) as locks:
-        before = any_server.info("stats")["total_reads_processed"]
+async def test_a_thousand_tasks_share_one_connection_and_few_writes(valkey: Server) -> None:
+    async with leasehold.connect(valkey.url, client_name="many", timeout=5) as locks:
+        before = valkey.info("stats")["total_reads_processed"]
         leases = await asyncio.gather(*[locks.acquire(f"deal {n}", ttl=20) for n in range(1000)])
-        reads = any_server.info("stats")["total_reads_processed"] - before
-        assert clients_named(any_server, "many") == 1
+        reads = valkey.info("stats")["total_reads_processed"] - before
+        assert clients_named(valkey, "many") == 1
         # The server reads 16 KiB at a time, so this counts bytes rather than commands.
         assert reads < 100, "each command went out by itself"
         assert len({lease.name for lease in leases}) == 1000
         found = await asyncio.gather(*[locks.inspect(lease.name) for lease in leases])
         assert [info.fence for info in found] == [lease.fence for lease in leases]
         await asyncio.gather(*[lease.release() for lease in leases])
-        assert clients_named(any_server, "many") == 1
+        assert clients_named(valkey, "many") == 1
 
 
 async def test_two_loops_in_two_threads_each_have_a_client(valkey: Server) -> None:
@@ -212,13 +212,15 @@ async def test_a_server_that_does_not_read_costs_bounded_memory_and_no_caller_ha
     own_server: Callable[..., Server], count: Count
 ) -> None:
     server = own_server()
-    async with leasehold.connect(server.url, timeout=1) as locks:
+    async with leasehold.connect(server.url, timeout=4) as locks:
         (transport,) = transports_to(server.port)
+        # Or the system would keep many megabytes for us, and how many depends on the machine.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
         server.pause()
         calls: list[asyncio.Task[Any]] = []
         most = 0
         size = 200
-        for n in range(count(full=400, quick=30)):
+        for n in range(count(full=400, quick=8)):
             calls += [
                 asyncio.create_task(locks.acquire(f"deal {n} {m}", ttl=60, wait=0, holder="x" * 2000))
                 for m in range(size)
@@ -233,7 +235,6 @@ async def test_a_server_that_does_not_read_costs_bounded_memory_and_no_caller_ha
         started_at = time.monotonic()
         ends = await asyncio.gather(*calls, return_exceptions=True)
         print(f"{len(calls)} callers: {most} bytes unsent, told in {time.monotonic() - started_at:.1f} s")
-        assert time.monotonic() - started_at < 5
         assert {type(end) for end in ends} == {StoreUnavailable}
         server.resume()  # and it has a lot to read now
 
@@ -243,7 +244,7 @@ async def test_a_server_that_does_not_read_costs_bounded_memory_and_no_caller_ha
                 return True
             return False
 
-        await eventually_async(works_again, 8)
+        await eventually_async(works_again)
 
 
 # Coming back
@@ -253,25 +254,35 @@ async def test_attempts_to_reconnect_grow_rare_and_do_not_multiply_with_the_call
     valkey: Server, proxy: Proxy
 ) -> None:
     through = proxy(valkey)
-    async with leasehold.connect(through.url, timeout=0.5) as locks:
+    async with leasehold.connect(through.url, timeout=2) as locks:
         through.refuse(accept_first=True)
         through.cut()
-        before = through.connections
+        before, started_at = through.connections, time.monotonic()
         callers = [asyncio.create_task(locks.inspect(f"deal {n}")) for n in range(50)]
-        await asyncio.sleep(2.5)
-        attempts = through.connections - before
-        assert 4 <= attempts <= 20, attempts
+        await eventually_async(lambda: through.connections >= before + 6)
+        attempts, took = through.connections - before, time.monotonic() - started_at
+        print(f"{attempts} attempts in {took:.1f} s")
+        # Each caller by itself would have made fifty at once.
+        assert attempts <= 10 + 8 * took
         ends = await asyncio.gather(*callers, return_exceptions=True)
         assert {type(end) for end in ends} == {StoreUnavailable}
         through.refuse(False)
-        started_at = time.monotonic()
-        await (await locks.acquire("deal", wait=60)).release()
-        assert time.monotonic() - started_at < 20
+        await _until_reachable(locks)
+
+
+async def _until_reachable(locks: leasehold.Client) -> None:
+    async def works() -> bool:
+        with suppress(StoreUnavailable):
+            await (await locks.acquire("deal", wait=60)).release()
+            return True
+        return False
+
+    await eventually_async(works)
 
 
 def test_threads_do_not_hammer_a_server_that_refuses_them(valkey: Server, proxy: Proxy) -> None:
     through = proxy(valkey)
-    with blocking.connect(through.url, timeout=1) as locks, ThreadPoolExecutor(8) as threads:
+    with blocking.connect(through.url, timeout=2) as locks, ThreadPoolExecutor(8) as threads:
         through.refuse(accept_first=True)
         through.cut()
         before = through.connections
@@ -279,7 +290,6 @@ def test_threads_do_not_hammer_a_server_that_refuses_them(valkey: Server, proxy:
         calls = [threads.submit(locks.inspect, "deal") for _ in range(8)]
         assert {type(call.exception()) for call in calls} == {StoreUnavailable}
         took = time.monotonic() - started_at
-        assert took < 20
         assert through.connections - before < 8 * took * 50
         through.refuse(False)
         locks.acquire("deal", ttl=20).release()
@@ -291,11 +301,11 @@ def test_threads_do_not_hammer_a_server_that_refuses_them(valkey: Server, proxy:
 @pytest.mark.parametrize("protocol", [2, 3])
 @pytest.mark.parametrize("decode", [False, True])
 async def test_a_borrowed_client_may_decode_responses_or_not(
-    any_server: Server, *, decode: bool, protocol: int
+    valkey: Server, *, decode: bool, protocol: int
 ) -> None:
     name, holder = "Vertrag 42 ✓ {x}", {"name": "Zoë", "desk": 7}
     async with redis.asyncio.Redis.from_url(
-        any_server.url, decode_responses=decode, protocol=protocol
+        valkey.url, decode_responses=decode, protocol=protocol
     ) as existing:
         async with (
             leasehold.from_client(existing) as locks,
@@ -313,7 +323,7 @@ async def test_a_borrowed_client_may_decode_responses_or_not(
             await taken.release()
             lease.abandon()
         assert await existing.ping()  # still the owner's
-    with redis.Redis.from_url(any_server.url, decode_responses=decode, protocol=protocol) as existing:
+    with redis.Redis.from_url(valkey.url, decode_responses=decode, protocol=protocol) as existing:
         with leasehold.from_client(existing) as locks, locks.lock(name, ttl=20, holder=holder) as lease:
             info = locks.inspect(name)
             assert (info.holder, info.fence, info.name) == (holder, lease.fence, name)
@@ -346,20 +356,21 @@ def test_sixteen_threads_sharing_a_client_lose_no_increment(valkey: Server, coun
 
 
 def test_without_the_lock_increments_are_lost() -> None:
-    """The negative control of the test above."""
+    """The negative control of the test above: threads that read at the same time."""
     counter = 0
+    both_have_read = threading.Barrier(2)
 
     def increment() -> None:
         nonlocal counter
-        for _ in range(100):
+        for _ in range(10):
             seen = counter
-            time.sleep(0)
+            both_have_read.wait(LIMIT)
             counter = seen + 1
 
-    with ThreadPoolExecutor(16) as threads:
-        for done in [threads.submit(increment) for _ in range(16)]:
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(increment) for _ in range(2)]:
             done.result()
-    assert counter < 1600
+    assert counter < 20
 
 
 @pytest.fixture
@@ -376,7 +387,7 @@ def test_threads_get_the_answers_to_their_own_questions_also_when_connections_ar
     valkey: Server, proxy: Proxy, count: Count
 ) -> None:
     through = proxy(valkey)
-    rounds = count(full=600, quick=60)
+    rounds = count(full=600, quick=30)
     is_over = threading.Event()
 
     def cut_for_ever() -> None:
@@ -398,7 +409,7 @@ def test_threads_get_the_answers_to_their_own_questions_also_when_connections_ar
                 unknown += 1
         return unknown
 
-    with blocking.connect(through.url, timeout=2) as locks, ThreadPoolExecutor(16) as threads:
+    with blocking.connect(through.url, timeout=10) as locks, ThreadPoolExecutor(16) as threads:
         cutting = threading.Thread(target=cut_for_ever)
         cutting.start()
         try:
@@ -413,7 +424,7 @@ def test_no_more_connections_than_allowed(valkey: Server, proxy: Proxy) -> None:
     through = proxy(valkey)
     most = 0
     with (
-        blocking.connect(through.url, max_connections=2, timeout=1) as locks,
+        blocking.connect(through.url, max_connections=2, timeout=4) as locks,
         ThreadPoolExecutor(10) as threads,
     ):
         through.delay(0.005)
@@ -425,10 +436,8 @@ def test_no_more_connections_than_allowed(valkey: Server, proxy: Proxy) -> None:
         assert most <= 3  # those two, and the ear
         through.delay(0)
         through.stall()
-        started_at = time.monotonic()
         stuck = [threads.submit(locks.inspect, "deal") for _ in range(6)]
-        assert {type(call.exception()) for call in stuck} == {StoreUnavailable}
-        assert time.monotonic() - started_at < 5
+        assert {type(call.exception(LIMIT)) for call in stuck} == {StoreUnavailable}
         through.flow()
         # Every place was given back.
         calls = [threads.submit(locks.inspect, f"deal {n}") for n in range(10)]
@@ -556,13 +565,13 @@ def fork_in_a_renewal(parent: Any, url: str) -> None:
 
     from leasehold import LeaseLost, blocking
 
-    with blocking.connect(url, timeout=5) as locks:
-        lease = locks.acquire("deal", ttl=3, renew=True)
+    with blocking.connect(url, timeout=50) as locks:
+        lease = locks.acquire("deal", ttl=9, renew=True)
         parent.tell(held=True)
         parent.hear()  # until the renewal is under way, and stuck
         child = os.fork()
         if child == 0:
-            signal.alarm(3)
+            signal.alarm(40)
             try:
                 lease.release()
             except LeaseLost:
@@ -606,7 +615,7 @@ def test_the_server_notices_the_death_of_a_parent_whose_child_lives_on(
             parent.hear()
             child = os.fork()
             if child == 0:
-                time.sleep(30)
+                time.sleep(600)
                 os._exit(0)
             parent.tell(child=child)
             parent.hear()
@@ -622,7 +631,7 @@ def test_the_server_notices_the_death_of_a_parent_whose_child_lives_on(
             parent.hear()
             child = os.fork()
             if child == 0:
-                time.sleep(30)
+                time.sleep(600)
                 os._exit(0)
             parent.tell(child=child)
             parent.hear()
@@ -642,13 +651,13 @@ def test_the_server_notices_the_death_of_a_parent_whose_child_lives_on(
 
 
 async def test_a_client_closed_twice_or_used_after_closing_says_so(valkey: Server) -> None:
-    locks = leasehold.connect(valkey.url, timeout=0.3, client_name="closing")
+    locks = leasehold.connect(valkey.url, timeout=5, client_name="closing")
     await locks.acquire("deal", ttl=1)
     await locks.close()
     await locks.close()
     with pytest.raises(StoreRefused, match="closed"):
         await locks.acquire("deal", wait=0)
-    threads = blocking.connect(valkey.url, timeout=0.3, client_name="closing")
+    threads = blocking.connect(valkey.url, timeout=5, client_name="closing")
     threads.acquire("other", ttl=1)
     threads.close()
     threads.close()

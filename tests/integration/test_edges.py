@@ -18,7 +18,7 @@ import redis
 import redis.asyncio
 import uvloop
 from tests.support.resp import FrameSplitter
-from tests.support.waiting import eventually, eventually_async
+from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
 from leasehold import InvalidRequest, LeaseLost, StoreError, StoreRefused, StoreUnavailable, blocking
@@ -142,7 +142,7 @@ def test_a_blocking_client_over_tls_does_not_wait_for_ever_for_a_silent_server(
 ) -> None:
     through = proxy(valkey)
     front = tls_front(through)
-    with blocking.connect(front.url, tls=certificates.client_context(), timeout=0.4) as locks:
+    with blocking.connect(front.url, tls=certificates.client_context(), timeout=2) as locks:
         locks.acquire("deal", ttl=20).release()
         through.stall()
         release = threading.Timer(30, through.flow)  # or a client that hangs would hang the test
@@ -153,7 +153,7 @@ def test_a_blocking_client_over_tls_does_not_wait_for_ever_for_a_silent_server(
         release.cancel()
         assert time.monotonic() - started_at < 20
         through.flow()
-        locks.acquire("deal", ttl=20, wait=3).release()
+        locks.acquire("deal", ttl=20, wait=LIMIT).release()
 
 
 def ask_among_signals(parent: Any, url: str) -> None:
@@ -164,7 +164,7 @@ def ask_among_signals(parent: Any, url: str) -> None:
 
     heard = []
     signal.signal(signal.SIGALRM, lambda *_: heard.append(1))
-    with blocking.connect(url, timeout=0.5) as locks:
+    with blocking.connect(url, timeout=2) as locks:
         locks.acquire("deal", ttl=20).release()
         parent.tell(ready=True)
         parent.hear()
@@ -209,15 +209,15 @@ def test_a_request_that_is_sent_when_an_older_timer_fires_still_times_out(
     through = proxy(valkey)
 
     async def work() -> None:
-        async with leasehold.connect(through.url, timeout=0.5) as locks:
-            await asyncio.sleep(0.7)  # no timer is set any more
+        async with leasehold.connect(through.url, timeout=1) as locks:
+            await asyncio.sleep(1.4)  # no timer is set any more
             await locks.inspect("deal")  # sets one
-            await asyncio.sleep(0.4)
+            await asyncio.sleep(0.8)
             through.stall()
             asking = asyncio.create_task(locks.acquire("deal", ttl=20, wait=0))
             await asyncio.sleep(0)  # queued, not yet sent
-            time.sleep(0.2)
-            done, _ = await asyncio.wait({asking}, timeout=2)
+            time.sleep(0.4)
+            done, _ = await asyncio.wait({asking}, timeout=LIMIT)
             through.flow()
             assert done, "it waits for ever"
             assert isinstance(asking.exception(), StoreUnavailable)
@@ -240,7 +240,7 @@ async def test_a_batch_of_renewals_survives_a_script_flush_over_a_slow_line(
         valid_until = max(lease.valid_until for lease in leases)
         through.delay(0.01)
         valkey.call("SCRIPT", "FLUSH")
-        await eventually_async(lambda: min(lease.valid_until for lease in leases) > valid_until, 30)
+        await eventually_async(lambda: min(lease.valid_until for lease in leases) > valid_until)
         assert sum(lease.is_lost for lease in leases) == 0
 
 
@@ -248,7 +248,7 @@ async def test_a_block_cancelled_while_its_end_waits_for_a_renewal_leaves_nothin
     valkey: Server, proxy: Proxy
 ) -> None:
     through = proxy(valkey)
-    async with leasehold.connect(through.url, timeout=1) as locks:
+    async with leasehold.connect(through.url, timeout=20) as locks:
         held: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         may_leave = asyncio.Event()
 
@@ -271,7 +271,7 @@ async def test_a_block_cancelled_while_its_end_waits_for_a_renewal_leaves_nothin
         through.flow()
         with suppress(LeaseLost):
             await renewing
-        await eventually_async(lambda: not valkey.call("EXISTS", LOCK), 3)
+        await eventually_async(lambda: not valkey.call("EXISTS", LOCK), 40)  # before its ttl is over
 
 
 class OddRedis(redis.Redis):
@@ -294,8 +294,8 @@ def test_a_driver_that_fails_oddly_once_does_not_end_the_keeping_and_shows_in_th
         valid_until = lease.valid_until
         existing.is_odd = True
         with caplog.at_level(logging.ERROR, logger="leasehold"):
-            eventually(lambda: not existing.is_odd, 30)
-            eventually(lambda: lease.valid_until > valid_until, 30)
+            eventually(lambda: not existing.is_odd)
+            eventually(lambda: lease.valid_until > valid_until)
         assert not lease.is_lost
         (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
         assert record.name == "leasehold"
@@ -364,14 +364,14 @@ async def test_closing_the_client_ends_a_body_that_still_holds(valkey: Server) -
         nonlocal is_over
         async with locks.lock("deal", ttl=20):
             has_begun.set()
-            await asyncio.sleep(5)
+            await asyncio.sleep(2 * LIMIT)
             is_over = True
 
     working = asyncio.create_task(work())
     await has_begun.wait()
     await locks.close()
     with pytest.raises(LeaseLost):
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(LIMIT):
             await working
     assert not is_over
     assert working.cancelling() == 0
@@ -421,7 +421,7 @@ async def test_a_body_that_abandoned_its_lease_and_then_lost_it_hears_of_a_loss_
         with pytest.raises(LeaseLost) as lost:
             async with locks.lock("deal", ttl=0.3) as lease:
                 lease.abandon()
-                await asyncio.sleep(5)
+                await asyncio.sleep(LIMIT)
         assert lost.value.reason == "expired"
         task = asyncio.current_task()
         assert task is not None
@@ -432,19 +432,19 @@ async def test_a_context_that_is_used_again_after_a_loss_does_not_swallow_a_canc
     valkey: Server,
 ) -> None:
     async with leasehold.connect(valkey.url) as locks, leasehold.connect(valkey.url) as others:
-        context = locks.lock("deal", ttl=20, wait=10)
+        context = locks.lock("deal", ttl=90, wait=LIMIT)
         with pytest.raises(LeaseLost, match="taken"):
             async with context:
                 # Not by the body itself, which is stopped in the same moment.
-                taking = asyncio.create_task(others.take("deal", ttl=20))
-                await asyncio.sleep(20)
+                taking = asyncio.create_task(others.take("deal", ttl=90))
+                await asyncio.sleep(LIMIT)
         await (await taking).release()
         has_begun = asyncio.Event()
 
         async def use_again() -> None:
             async with context:
                 has_begun.set()
-                await asyncio.sleep(5)
+                await asyncio.sleep(LIMIT)
 
         using = asyncio.create_task(use_again())
         await has_begun.wait()
@@ -535,10 +535,10 @@ async def test_a_connection_that_breaks_right_after_its_handshake_is_not_used(
     valkey: Server, farewell: bytes
 ) -> None:
     with RudeFront(valkey.port, farewell) as front:
-        async with leasehold.connect(front.url, timeout=1) as locks:
+        async with leasehold.connect(front.url, timeout=20) as locks:
             await (await locks.acquire("deal", ttl=20, wait=0)).release()
         assert front.connections == 2
-    with RudeFront(valkey.port, farewell) as front, blocking.connect(front.url, timeout=1) as threads:
+    with RudeFront(valkey.port, farewell) as front, blocking.connect(front.url, timeout=20) as threads:
         held = await asyncio.to_thread(threads.acquire, "deal", ttl=20, wait=0)
         await asyncio.to_thread(held.release)
         await eventually_async(lambda: front.connections == 3)  # with the ear
@@ -547,13 +547,11 @@ async def test_a_connection_that_breaks_right_after_its_handshake_is_not_used(
 @pytest.mark.parametrize("host", ["a..b", "a" * 70 + ".example"])
 async def test_a_host_name_that_cannot_be_one_is_a_failure_of_the_store(host: str) -> None:
     url = f"redis://{host}:6379"
-    started_at = time.monotonic()
     with pytest.raises((StoreUnavailable, StoreRefused)):
         async with leasehold.connect(url, timeout=0.5):
             pass
     with pytest.raises((StoreUnavailable, StoreRefused)), blocking.connect(url, timeout=0.5):
         pass
-    assert time.monotonic() - started_at < 3
 
 
 def test_a_client_that_only_acquired_is_refused_in_another_loop_as_well(valkey: Server) -> None:

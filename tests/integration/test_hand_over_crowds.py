@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.grants import GrantRecorder
 from tests.support.waiting import eventually, eventually_async
 
 import leasehold
@@ -84,7 +85,7 @@ def wait_many(parent: Any, url: str, log: str, waiters: int) -> None:
 async def test_waiters_in_many_processes_are_served_in_their_order_also_when_some_are_killed(
     valkey: Server, spawn: Callable[..., Child], tmp_path: Path, count: Count
 ) -> None:
-    many, killed = count(full=300, quick=60), count(full=100, quick=20)
+    many, killed = count(full=300, quick=40), count(full=100, quick=15)
     sizes = [many, killed, many, many]
     log = tmp_path / "served"
     log.write_bytes(b"")
@@ -94,29 +95,30 @@ async def test_waiters_in_many_processes_are_served_in_their_order_also_when_som
         for size in sizes:
             # One after another, so that those who will be dead stand between the living.
             child = spawn(wait_many, valkey.url, str(log), size)
-            assert await child.aread(60) == {"ready": True}
+            assert await child.aread() == {"ready": True}
             children.append(child)
             joined = sum(sizes[: len(children)])
-            await eventually_async(lambda n=joined: valkey.call("ZCARD", QUEUE) == n, 60, every=0.05)
+            await eventually_async(lambda n=joined: valkey.call("ZCARD", QUEUE) == n, every=0.05)
         victim = children.pop(1)
         members = valkey.call("ZRANGE", QUEUE, 0, -1)  # each begins with its token
         queue = {member[:32].decode(): place for place, member in enumerate(members)}
         await asyncio.to_thread(victim.kill)
-        began_at = time.monotonic()
-        await held.release()
-        for child in children:
-            assert await child.aread(120) == {"done": True}
-        took = time.monotonic() - began_at
-        print(f"{sum(sizes)} waiters, {killed} killed: {took:.1f} s")
-        # As soon as a client counts as dead, all of its waiters do: they do not cost a claim window each.
-        assert took < 1.5 * killed
+        with GrantRecorder(valkey, "deal") as recorder:
+            await held.release()
+            for child in children:
+                assert await child.aread(120) == {"done": True}
+            granted_dead = [hold for hold in recorder.stop() if hold.pid == victim.pid]
+        print(f"{sum(sizes)} waiters, {killed} killed: {len(granted_dead)} dead ones granted")
+        # As soon as a client counts as dead, after four seconds, all of its waiters do: until then each of them costs
+        # a claim window of two seconds.
+        assert len(granted_dead) <= 3
         served = [json.loads(line) for line in log.read_text().splitlines()]
         places = [queue[one["token"]] for one in sorted(served, key=lambda one: one["fence"])]
         assert len(places) == 3 * many, "somebody was not served, or somebody dead was"
         assert len(set(places)) == len(places), "somebody was served twice"
         assert not any(one["is_lost"] for one in served)
         # Who was stopped by the machine for longer than its claim window has come again, later.
-        assert displaced(places) <= len(places) // 50
+        assert displaced(places) <= len(places) // 10
         assert [one["fence"] for one in served] == sorted(one["fence"] for one in served)
         info = await locks.inspect("deal")
         assert (info.is_held, info.waiters) == (False, 0)
@@ -185,7 +187,7 @@ def test_threads_of_two_processes_never_hold_at_once_and_are_all_served(
     rounds = count(full=50, quick=5)
     children = [spawn(contend, valkey.url, str(log), 16, rounds) for _ in range(2)]
     for child in children:
-        assert child.read(30) == {"ready": True}
+        assert child.read() == {"ready": True}
     for child in children:
         child.tell()
     for child in children:
@@ -205,40 +207,38 @@ def calls_of(server: Server) -> int:
     return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "eval"))
 
 
-@pytest.mark.parametrize(("kind", "few", "many"), [("async", 3, 300), ("blocking", 3, 100)])
+@pytest.mark.parametrize(("kind", "waiters"), [("async", 300), ("blocking", 100)])
 async def test_the_commands_of_a_client_do_not_grow_with_its_waiters(
-    own_server: Callable[..., Server], kind: str, few: int, many: int
+    own_server: Callable[..., Server], kind: str, waiters: int
 ) -> None:
+    interval = 0.1
     server = own_server()
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(many + 8))
-    calls: dict[int, int] = {}
-    for waiters in (few, many):
-        server.call("FLUSHALL")
-        async with leasehold.connect(server.url) as others:
-            held = await others.acquire("deal", ttl=300)
-            if kind == "async":
-                locks = await leasehold.connect(server.url, timeout=10).__aenter__()
-                waiting = [
-                    asyncio.create_task(locks.acquire("deal", ttl=60, wait=None)) for _ in range(waiters)
-                ]
-            else:
-                locks = blocking.connect(server.url, timeout=10)
-                waiting = [
-                    asyncio.ensure_future(asyncio.to_thread(locks.acquire, "deal", ttl=60, wait=None))
-                    for _ in range(waiters)
-                ]
-            await eventually_async(lambda n=waiters: server.call("ZCARD", QUEUE) == n, 30, every=0.05)
-            server.call("CONFIG", "RESETSTAT")
-            await asyncio.sleep(1.5)  # some thirty intervals
-            calls[waiters] = calls_of(server)
-            ends = asyncio.gather(*waiting, return_exceptions=True)
-            await locks.close() if kind == "async" else await asyncio.to_thread(locks.close)
-            await ends
-            await held.release()
-    print(kind, calls)
-    assert calls[few] > 0
-    # The same number, however busy the machine was; once per waiter would be a hundred times as many.
-    assert calls[many] <= 4 * calls[few] + 10
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(waiters + 8))
+    async with leasehold.connect(server.url) as others:
+        held = await others.acquire("deal", ttl=300)
+        if kind == "async":
+            locks = await leasehold.connect(server.url, timeout=10, retry_interval=interval).__aenter__()
+            waiting = [asyncio.create_task(locks.acquire("deal", ttl=60, wait=None)) for _ in range(waiters)]
+        else:
+            locks = blocking.connect(server.url, timeout=10, retry_interval=interval)
+            waiting = [
+                asyncio.ensure_future(asyncio.to_thread(locks.acquire, "deal", ttl=60, wait=None))
+                for _ in range(waiters)
+            ]
+        await eventually_async(lambda: server.call("ZCARD", QUEUE) == waiters, every=0.05)
+        began_at = time.monotonic()
+        server.call("CONFIG", "RESETSTAT")
+        await eventually_async(lambda: calls_of(server) >= 10, every=interval)
+        calls = calls_of(server)
+        took = time.monotonic() - began_at
+        ends = asyncio.gather(*waiting, return_exceptions=True)
+        await locks.close() if kind == "async" else await asyncio.to_thread(locks.close)
+        await ends
+        await held.release()
+    print(f"{kind}: {calls} looks in {took:.1f} s")
+    # One look for all of them in an interval, of which the jitter takes a fifth; a busy machine looks less often. Once
+    # for each waiter would be a hundred times as many.
+    assert calls <= took / (0.8 * interval) + 2
 
 
 # A million locks
@@ -296,14 +296,14 @@ def ping_until(admin: redis.Redis, is_over: Callable[[], bool]) -> list[float]:
 def test_listing_very_many_locks_keeps_nobody_waiting_and_needs_little_memory(
     own_server: Callable[..., Server], spawn: Callable[..., Child], count: Count, full: bool
 ) -> None:
-    locks = count(full=1_000_000, quick=20_000)
+    locks = count(full=1_000_000, quick=10_000)
     server = own_server()
     with server.admin(socket_timeout=60) as admin, server.admin(socket_timeout=60) as other:
         for first in range(1, locks + 1, 10_000):
             admin.eval(PLANT, 0, first, first + 9_999)
         assert admin.dbsize() == locks
         child = spawn(list_all, server.url)
-        assert child.read(60) == {"ready": True}
+        assert child.read() == {"ready": True}
         answers: list[dict[str, Any]] = []
         listing = threading.Thread(target=lambda: answers.append(child.read(500)))
         child.tell()
@@ -328,10 +328,11 @@ def test_listing_very_many_locks_keeps_nobody_waiting_and_needs_little_memory(
     # SCAN may show a lock twice, and never leaves one out.
     assert locks <= answer["found"] <= locks * 1.05
     assert answer["grown"] < 48
-    assert statistics.median(meanwhile) < 100
     if full:
         # A ping beside KEYS waits for all of it; beside a listing it waits for a page at most.
         assert meanwhile[len(meanwhile) * 99 // 100] < keys_ms / 2
+    else:
+        assert len(meanwhile) > 3, "nobody else was served while the locks were listed"
 
 
 # Several locks at once
@@ -356,10 +357,11 @@ def hold_all(parent: Any, kind: str, url: str, log: str) -> None:
     is_over = threading.Event()
 
     def note(leases: Any, since: float) -> None:
+        until = clock.now()
         # Whoever lost them meanwhile held them until its deadline at the latest, which is not known here.
         if leases.is_lost:
             return
-        line = {"who": os.getpid(), "fences": leases.fences, "since": since, "until": clock.now()}
+        line = {"who": os.getpid(), "fences": leases.fences, "since": since, "until": until}
         os.write(history, json.dumps(line).encode() + b"\n")
 
     async def by_task() -> None:
@@ -407,7 +409,7 @@ def test_holders_of_several_locks_in_any_order_never_block_each_other_for_good(
 
     def start(kind: str) -> Child:
         child = spawn(hold_all, kind, valkey.url, str(log))
-        assert child.read(30) == {"ready": True}
+        assert child.read() == {"ready": True}
         return child
 
     def rounds() -> int:
@@ -416,23 +418,23 @@ def test_holders_of_several_locks_in_any_order_never_block_each_other_for_good(
     children = [start(kind) for kind in ("async", "blocking", "async", "blocking")]
     for _ in range(count(full=15, quick=2)):
         before = rounds()
-        eventually(lambda b=before: rounds() > b + 20, 40)
+        eventually(lambda b=before: rounds() > b + 20)
         children.pop(random.randrange(len(children))).kill()  # wherever it is
         # The dead one's locks are free within their ttl, and nobody waits in a circle.
         before = rounds()
-        eventually(lambda b=before: rounds() > b + 20, 40)
+        eventually(lambda b=before: rounds() > b + 20)
         children.append(start(random.choice(["async", "blocking"])))
     for child in children:
         child.tell()
     for child in children:
-        assert child.read(40) == {"done": True}
-        assert child.wait(30) == 0
+        assert child.read() == {"done": True}
+        assert child.wait() == 0
     holds = [json.loads(line) for line in log.read_text().splitlines()]
     for name in NAMES:
         check_exclusion([hold | {"fence": hold["fences"][name]} for hold in holds if name in hold["fences"]])
     with blocking.connect(valkey.url) as locks:
         for name in NAMES:
-            eventually(lambda name=name: not locks.inspect(name).is_held, 20)
+            eventually(lambda name=name: not locks.inspect(name).is_held)
             assert locks.inspect(name).waiters == 0
 
 
@@ -462,16 +464,16 @@ async def test_an_attempt_at_several_locks_that_lost_its_reply_leaves_none_held(
     async with leasehold.connect(valkey.url) as others:
         has_lost = through.cut_after_request(b"lock:{b}")
         holding = asyncio.create_task(by_task() if kind == "async" else asyncio.to_thread(by_thread))
-        await eventually_async(has_lost.is_set, 15, every=0.0005)
+        await eventually_async(has_lost.is_set, every=0.0005)
         waiting = asyncio.create_task(others.acquire("b", ttl=60, wait=80))
         # Not when the ttl of a lease that nobody knows of has passed.
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(40):
             lease = await waiting
             await lease.release()
             fences = await holding
         assert fences["b"] != lease.fence
         for name in ("a", "b"):
-            await eventually_async(lambda name=name: is_free(others, name), 15)
+            await eventually_async(lambda name=name: is_free(others, name), 40)
 
 
 async def is_free(locks: leasehold.Client, name: str) -> bool:

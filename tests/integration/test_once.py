@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis.asyncio
 from tests.support.threads import InThread
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 
@@ -46,9 +46,9 @@ async def test_work_whose_process_was_killed_is_run_again_after_its_lease(
         with pytest.raises(leasehold.InProgress):
             await locks.once("payout:42", lambda: "again", wait=0)
         runner.kill()
-        killed_at = time.monotonic()
-        assert await locks.once("payout:42", lambda: "again", wait=60) == "again"
-        assert time.monotonic() - killed_at < 20
+        left_ms = valkey.call("PTTL", "idempotency:{payout:42}:lock")
+        assert left_ms <= 2000  # by the server's clock it is over within its ttl
+        assert await locks.once("payout:42", lambda: "again", wait=LIMIT) == "again"
         assert await locks.once("payout:42", lambda: "and again") == "again"
 
 
@@ -75,7 +75,7 @@ async def test_a_paused_run_that_wakes_up_late_keeps_nothing(
     await asyncio.to_thread(runner.read)
     runner.pause()
     async with leasehold.connect(valkey.url) as locks:
-        assert await locks.once("payout:42", lambda: "in time", wait=60) == "in time"
+        assert await locks.once("payout:42", lambda: "in time", wait=LIMIT) == "in time"
         runner.tell(None)
         runner.resume()
         assert await asyncio.to_thread(runner.read) == {"lost": "expired"}
@@ -129,10 +129,10 @@ async def test_work_that_was_done_is_not_done_again_after_an_outage_that_its_lea
         runs += 1
         through.refuse()
         through.cut()
-        threading.Timer(2.5, through.refuse, (False,)).start()
+        threading.Timer(4, through.refuse, (False,)).start()
         return "paid"
 
-    async with _client(kind, through.url, timeout=1) as locks:
+    async with _client(kind, through.url, timeout=2) as locks:
         assert await locks.once("payout:42", work, lease_ttl=60) == "paid"
         assert await locks.once("payout:42", work) == "paid"
     assert runs == 1
@@ -151,9 +151,9 @@ async def test_a_lease_whose_result_may_not_have_been_kept_is_left_to_end_by_its
         assert valkey.call("PEXPIRE", "idempotency:{payout:42}:lock", 600_000) == 1
         return "paid"
 
-    async with _client(kind, through.url, timeout=1) as locks:
+    async with _client(kind, through.url, timeout=2) as locks:
         with pytest.raises(leasehold.StoreUnavailable):
-            await locks.once("payout:42", work, lease_ttl=2)
+            await locks.once("payout:42", work, lease_ttl=3)
         through.refuse(False)
         with pytest.raises(leasehold.InProgress):
             await _until_reachable(locks.once, "payout:42", lambda: "again", wait=0)
@@ -186,18 +186,18 @@ async def test_a_caller_that_is_cancelled_after_its_work_was_done_leaves_a_resul
 
 
 class SlowToHear(redis.asyncio.Redis):
-    """A driver that hands the reply to a result over a second late; on its other connections nothing is late."""
+    """A driver that hands the reply to a result over two seconds late; on its other connections nothing is late."""
 
     async def execute_command(self, *words: Any, **options: Any) -> Any:
         reply = await super().execute_command(*words, **options)
         if any(word in {'r"paid"', b'r"paid"'} for word in words):
-            await asyncio.sleep(1)
+            await asyncio.sleep(2)
         return reply
 
 
 async def test_a_result_that_was_kept_is_not_told_as_lost_by_a_renewal_meanwhile(valkey: Server) -> None:
     async with SlowToHear.from_url(valkey.url) as client, leasehold.from_client(client) as locks:
-        assert await locks.once("payout:42", lambda: "paid", lease_ttl=1.5) == "paid"
+        assert await locks.once("payout:42", lambda: "paid", lease_ttl=5) == "paid"  # renewed in between
 
 
 @pytest.mark.parametrize("kind", ["async", "blocking"])
@@ -236,7 +236,7 @@ async def test_cancelled_work_keeps_nothing_and_leaves_no_lock(valkey: Server) -
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert await locks.once("payout:42", lambda: "again", wait=20) == "again"
+        assert await locks.once("payout:42", lambda: "again", wait=LIMIT) == "again"
 
 
 async def test_work_is_cancelled_when_its_lease_is_lost(valkey: Server) -> None:
@@ -261,7 +261,7 @@ async def test_work_is_cancelled_when_its_lease_is_lost(valkey: Server) -> None:
 
 async def _until_reachable(ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """The answer, once the store can be reached again."""
-    give_up_at = time.monotonic() + 60
+    give_up_at = time.monotonic() + LIMIT
     while True:
         try:
             return await ask(*arguments, **options)
@@ -271,7 +271,7 @@ async def _until_reachable(ask: Callable[..., Any], *arguments: Any, **options: 
 
 
 class _client:  # noqa: N801 - reads as what it gives
-    def __init__(self, kind: str, url: str, timeout: float = 3) -> None:
+    def __init__(self, kind: str, url: str, timeout: float = 20) -> None:
         self._kind = kind
         make = leasehold.connect if kind == "async" else leasehold.blocking.connect
         self._client: Any = make(url, timeout=timeout)

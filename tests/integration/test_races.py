@@ -56,7 +56,7 @@ async def client(kind: str, server: Server, looks_every: float) -> AsyncIterator
         try:
             # Its ear opens a moment later; what is said before that is not heard.
             channel = f"leasehold:{locks._wire.channel}"
-            await eventually_async(lambda: server.call("PUBSUB", "CHANNELS", channel), 20)
+            await eventually_async(lambda: server.call("PUBSUB", "CHANNELS", channel))
             yield InThread(locks)
         finally:
             await asyncio.to_thread(locks.close)
@@ -118,7 +118,7 @@ class Round:
 
     async def until_waiting(self, waiters: int, *who: str) -> None:
         """Until so many wait, which ``who`` are the only ones to do."""
-        await eventually_async(lambda: self._waits(waiters), 20, every=0.001)
+        await eventually_async(lambda: self._waits(waiters), every=0.001)
         self.joined |= dict.fromkeys(who, time.monotonic())
 
     async def _waits(self, waiters: int) -> bool:
@@ -329,7 +329,7 @@ async def test_one_order_of_whole_steps_explains_every_race(
 ) -> None:
     if flavour != "valkey9" and not full:
         pytest.skip("only with --full")
-    seen = await run_races(servers.empty(flavour), run, count(full=660, quick=60))
+    seen = await run_races(servers.empty(flavour), run, count(full=660, quick=40))
     print(run.__name__, flavour, dict(seen))
 
 

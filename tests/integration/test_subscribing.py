@@ -59,10 +59,11 @@ async def test_after_a_cut_the_channel_is_heard_again_and_the_gap_is_told(valkey
 
 async def test_what_is_not_for_others_still_reaches_the_waiters(valkey):
     """Hand-over is told on the client's own channel, beside any other."""
-    async with leasehold.connect(valkey.url, retry_interval=10) as locks:
+    async with leasehold.connect(valkey.url, retry_interval=60) as locks:
         assert await locks.wire.subscribe("others", print, lambda: None)
-        first = await locks.acquire("a", ttl=30)
-        second = asyncio.ensure_future(locks.acquire("a", ttl=30, wait=9))
+        first = await locks.acquire("a", ttl=90)
+        second = asyncio.ensure_future(locks.acquire("a", ttl=90, wait=80))
         await until(lambda: valkey.call("ZCARD", "lock:{a}:queue") == 1)
         await first.release()
-        assert (await asyncio.wait_for(second, 8)).fence > first.fence
+        # Before it would look by itself, after 48 s at the earliest.
+        assert (await asyncio.wait_for(second, 40)).fence > first.fence

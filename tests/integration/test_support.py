@@ -22,7 +22,7 @@ from tests.support.processes import Child
 from tests.support.proxy import FaultProxy
 from tests.support.servers import FLAVOURS, SERVERS, Server, ServerFailedError
 from tests.support.tls import Certificates, TlsFront, make_certificates
-from tests.support.waiting import eventually, eventually_async
+from tests.support.waiting import LIMIT, eventually, eventually_async
 
 Proxy = Callable[[Server | int], FaultProxy]
 
@@ -31,13 +31,13 @@ class Wire:
     """A bare connection: nothing retried, nothing hidden."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=LIMIT)
         self.reader = hiredis.Reader()
 
     def send(self, *commands: str) -> None:
         self.socket.sendall(b"".join(hiredis.pack_command(tuple(c.split())) for c in commands))
 
-    def receive(self, timeout: float = 5) -> Any:
+    def receive(self, timeout: float = LIMIT) -> Any:
         self.socket.settimeout(timeout)
         while (reply := self.reader.gets()) is False:
             data = self.socket.recv(65536)
@@ -46,7 +46,7 @@ class Wire:
             self.reader.feed(data)
         return reply
 
-    def ask(self, command: str, timeout: float = 5) -> Any:
+    def ask(self, command: str, timeout: float = LIMIT) -> Any:
         self.send(command)
         return self.receive(timeout)
 
@@ -286,7 +286,7 @@ def test_cut_after_request_loses_the_reply_of_a_command_that_took_effect(
 ) -> None:
     server = servers.empty(flavour)
     through = proxy(server)
-    for n in range(count(full=500, quick=50)):
+    for n in range(count(full=500, quick=25)):
         with wire(through.port) as one:
             happened = through.cut_after_request(b"$3\r\nyes")
             one.send(f"SET before:{n} 1", f"SET yes {n}", f"SET behind:{n} 1")
@@ -296,7 +296,7 @@ def test_cut_after_request_loses_the_reply_of_a_command_that_took_effect(
             assert replies in ([], [b"OK"])  # only the request before may have been answered
             # At once, not eventually: the cut is seen only after the command took effect.
             assert server.call("MGET", f"before:{n}", "yes", f"behind:{n}") == [b"1", str(n).encode(), None]
-            assert happened.wait(1)
+            assert happened.wait(LIMIT)
 
 
 def test_cut_before_request_loses_the_request(valkey: Server, proxy: Proxy) -> None:
@@ -307,7 +307,7 @@ def test_cut_before_request_loses_the_request(valkey: Server, proxy: Proxy) -> N
         one.send("SET victim 1")
         with pytest.raises(ConnectionResetError):
             one.receive()
-        assert happened.wait(1)
+        assert happened.wait(LIMIT)
         assert valkey.call("EXISTS", "victim") == 0
         assert other.ask("SET victim 1") == b"OK"  # once, and only that connection
 
@@ -409,7 +409,7 @@ def test_the_tls_front_can_ask_for_a_client_certificate(
     for has_certificate in (True, False):
         context = certificates.client_context(with_certificate=has_certificate)
         with (
-            socket.create_connection(("127.0.0.1", front.port), timeout=5) as raw,
+            socket.create_connection(("127.0.0.1", front.port), timeout=LIMIT) as raw,
             context.wrap_socket(raw, server_hostname="localhost") as secure,
         ):
             if has_certificate:

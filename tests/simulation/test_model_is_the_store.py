@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 CLIENTS = 3
 TOKENS = 7
-STEPS = 40
 # The claim window of two seconds ends in the middle of a slot as well.
 SLOT = 2.0 / 10.5
 LIVE = 4.5 * SLOT
@@ -37,8 +36,9 @@ DOUBT_MS = 40
 class Sequence:
     """One seed's questions, about locks of its own."""
 
-    def __init__(self, seed: int, tellers: list[Teller]) -> None:
+    def __init__(self, seed: int, tellers: list[Teller], length: int) -> None:
         self.seed = seed
+        self._length = length
         self.steps = 0
         self._tellers = tellers
         self._rng = random.Random(f"agreement {seed}")
@@ -64,7 +64,7 @@ class Sequence:
         started_at = loop.time()
         slot = 0
         try:
-            for _ in range(STEPS):
+            for _ in range(self._length):
                 if self._rng.random() < 0.4:
                     slot += self._rng.choice((1, 1, 1, 2, 3, 6))
                 await asyncio.sleep(max(0.0, started_at + slot * SLOT - loop.time()))
@@ -169,18 +169,19 @@ class Sequence:
 
 async def test_the_model_answers_as_the_scripts_do(any_server, count):
     """On a busy machine many sequences end early, so there are as many as it takes, and fewer at once."""
-    wanted = count(full=400, quick=25) * STEPS / 2
+    length = count(full=40, quick=20)
+    wanted = count(full=400, quick=15) * length / 2
     asked, seed, at_once = 0, 0, 20  # more would make each other late
     async with AsyncExitStack() as stack:
         world = ServerWorld(any_server, "async", stack)
         tellers = [await world.connect(live=LIVE) for _ in range(CLIENTS)]
         while asked < wanted:
-            together = [Sequence(seed + number, tellers) for number in range(at_once)]
+            together = [Sequence(seed + number, tellers, length) for number in range(at_once)]
             outcomes = await asyncio.gather(*(each.play() for each in together), return_exceptions=True)
             failures = [outcome for outcome in outcomes if outcome is not None]
             assert not failures, f"{len(failures)} sequences disagree, one of them:\n{failures[0]}"
             answered = sum(sequence.steps for sequence in together)
-            if answered < at_once * STEPS / 4:
+            if answered < at_once * length / 4:
                 at_once = max(4, at_once // 2)
             asked += answered
             seed += len(together)

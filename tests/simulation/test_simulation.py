@@ -21,14 +21,14 @@ from tests.simulation.history import (
 )
 from tests.simulation.scenario import play
 
-CHUNKS = 4
+CHUNKS = 2
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_no_seed_breaks_a_promise(chunk, count):
-    seeds = count(full=2_000, quick=200)
+    seeds = count(full=2_000, quick=60)
     broken = {
         seed: [str(violation) for violation in found]
         for seed in range(chunk, seeds, CHUNKS)
@@ -55,14 +55,15 @@ def test_a_seed_plays_the_same_way_in_another_process():
             check=False,
         ).stdout
 
-    assert "history" in told("1")
-    assert told("1") == told("2")
+    one, other = told("1"), told("2")
+    assert "history" in one
+    assert one == other
 
 
 def test_the_seeds_get_around():
     """What the checkers are about does happen: or they would have nothing to say."""
     seen: Counter[str] = Counter()
-    for seed in range(30):
+    for seed in range(15):
         for event in play(seed).events:
             match event:
                 case Returned():

@@ -26,6 +26,7 @@ class _Trap:
 
     match: bytes | None
     deliver: bool
+    is_cut: bool = True
     sprung: threading.Event = field(default_factory=threading.Event)
 
 
@@ -52,7 +53,7 @@ class FaultProxy:
         self.flowing = {way: asyncio.Event() for way in _WAYS}
         self._links: dict[_Link, asyncio.Task[None]] = {}
         self._resets_new = False
-        self._accepting: asyncio.Task[None] | None = None
+        self._listener: socket.socket | None = None
         self._thread.call(self._flow, "both")
         self._thread.call(self._listen)
 
@@ -100,6 +101,11 @@ class FaultProxy:
         """The request gets lost: the next one that contains `match` is dropped, its connection reset. Requests
         before it are delivered. The answer is set once that has happened."""
         return self._set_trap(_Trap(match, deliver=False))
+
+    def stall_after_request(self, match: bytes | None = None) -> threading.Event:
+        """The reply is held back: from the next request that contains `match` on, no reply passes until `flow`.
+        The answer is set once that has happened."""
+        return self._set_trap(_Trap(match, deliver=True, is_cut=False))
 
     def disarm(self) -> None:
         """Forget cuts that have not happened yet."""
@@ -151,28 +157,31 @@ class FaultProxy:
         self._resets_new = on and accept_first
         if not on or accept_first:
             self._listen()
-        elif self._accepting:
-            self._accepting.cancel()
-            await asyncio.gather(self._accepting, return_exceptions=True)
-            self._accepting = None
+        elif self._listener:
+            self._thread.loop.remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
 
     def _listen(self) -> None:
-        if not self._accepting:
-            self._accepting = asyncio.ensure_future(self._accept())
+        if not self._listener:
+            self._listener = socket.create_server(("127.0.0.1", self.port), backlog=1024)
+            self._listener.setblocking(False)
+            # Not a task that accepts: one that is cancelled in a bad moment would lose a connection, unclosed.
+            self._thread.loop.add_reader(self._listener, self._accept, self._listener)
 
-    async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        with socket.create_server(("127.0.0.1", self.port), backlog=1024) as listener:
-            listener.setblocking(False)
-            while True:
-                client, _ = await loop.sock_accept(listener)
-                self.connections += 1
-                if self._resets_new:
-                    _reset(client)
-                    continue
-                link = _Link(self, client)
-                task = self._links[link] = asyncio.ensure_future(link.run())
-                task.add_done_callback(lambda task, link=link: self._ended(link, task))
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return  # gone before it was accepted
+        self.connections += 1
+        if self._resets_new:
+            _reset(client)
+            return
+        client.setblocking(False)
+        link = _Link(self, client)
+        task = self._links[link] = asyncio.ensure_future(link.run())
+        task.add_done_callback(lambda task, link=link: self._ended(link, task))
 
     def _ended(self, link: _Link, task: asyncio.Task[None]) -> None:
         del self._links[link]
@@ -302,7 +311,11 @@ class _Requests(_Stream):
         for trap in self.proxy.traps:
             if trap.match is None or trap.match in frame:
                 self.proxy.traps.remove(trap)
-                self.link.trap = trap
+                if trap.is_cut:
+                    self.link.trap = trap
+                else:
+                    self.proxy.flowing["replies"].clear()
+                    trap.sprung.set()
                 return trap.deliver
         return True
 

@@ -137,12 +137,14 @@ def test_a_namespace_that_would_break_a_key_is_refused(namespace):
         check_namespace(namespace)
 
 
+READY = {script: ScriptVerb("lock", script) for script in OF_ONE_LOCK}
+
+
 @settings(max_examples=40, deadline=None)
 @given(names, st.text(max_size=20), st.lists(st.integers(0, 2**53), min_size=4, max_size=4))
 def test_a_packed_command_is_the_command_in_words(name, first, others):
     """Parts of a command are kept ready; put together they must be what a driver would send."""
-    for script in OF_ONE_LOCK:
-        by_sha = ScriptVerb("lock", script)
+    for script, by_sha in READY.items():
         arguments = (first, *others)[: len(script.arguments)]
         assert len(arguments) == len(script.arguments)
         for verb in (by_sha, by_sha.in_full):
