@@ -25,8 +25,11 @@ export async function startBackgroundBrowser(): Promise<BackgroundBrowser> {
   const started = spawn(
     chromiumPath(),
     ['--headless', '--remote-debugging-port=0', `--user-data-dir=${profile}`, throttling, ...flags],
-    { stdio: ['ignore', 'ignore', 'pipe'] },
+    // It leaves files in its temporary directory when it is ended.
+    { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, TMPDIR: profile } },
   );
+  const killWithUs = () => started.kill('SIGKILL');
+  process.once('exit', killWithUs);
   const endpoint = await endpointOf(started.stderr);
   started.stderr.resume();
   const browser = await chromium.connectOverCDP(endpoint, { noDefaults: true });
@@ -37,6 +40,7 @@ export async function startBackgroundBrowser(): Promise<BackgroundBrowser> {
     async stop() {
       await browser.close();
       if (started.exitCode === null && started.kill('SIGTERM')) await once(started, 'exit');
+      process.off('exit', killWithUs);
       await rm(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 });
     },
   };

@@ -20,6 +20,13 @@ export interface StoredTexts {
 
 /** What is in the SQLite file itself, whatever the server says. Node has no SQLite before 22, Python always has. */
 export async function storedTexts({ database }: Service, documentId: string): Promise<StoredTexts> {
-  const { stdout } = await promisify(execFile)(join(BIN, 'python'), [READ_TEXTS, database, documentId]);
+  const { stdout } = await promisify(execFile)(join(BIN, 'python'), [
+    // The standard library alone: half of the time that it takes to start.
+    '-I',
+    '-S',
+    READ_TEXTS,
+    database,
+    documentId,
+  ]);
   return JSON.parse(stdout);
 }

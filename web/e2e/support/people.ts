@@ -5,6 +5,8 @@ export type Name = 'Olga' | 'Ana' | 'Ben' | 'Vera';
 interface Holder {
   readonly user_name: string;
   readonly acquired_at: number;
+  /** Seconds since 1970, as of the last heartbeat. */
+  readonly idle_since: number | null;
 }
 
 export interface LockState {

@@ -37,12 +37,15 @@ export async function screen(
 }
 
 async function keep(page: Page, name: string, whole: boolean): Promise<void> {
-  await page.evaluate(stillLife);
   const status = await page.evaluate(statusOfBanner);
-  const picture = await page.screenshot({ fullPage: whole, animations: 'disabled', caret: 'hide' });
-  const statusAfter = await page.evaluate(statusOfBanner);
+  let picture: Buffer;
+  do {
+    await page.evaluate(stillLife);
+    picture = await page.screenshot({ fullPage: whole, animations: 'disabled', caret: 'hide' });
+    // A time that the page has changed while the picture was made is in it.
+  } while ((await page.evaluate(stillLife)) > 0);
   await page.evaluate(restoreTimes);
-  expect(statusAfter, `the state that ${name} shows`).toBe(status);
+  expect(await page.evaluate(statusOfBanner), `the state that ${name} shows`).toBe(status);
   const path = fileURLToPath(new URL(`${name}.png`, FOLDER));
   const before = await readFile(path).catch(() => null);
   if (!before?.equals(picture)) await writeFile(path, picture);
@@ -52,9 +55,12 @@ function statusOfBanner(): string | null {
   return document.querySelector<HTMLElement>('.leasehold-banner')?.dataset.status ?? null;
 }
 
-function stillLife(): void {
+/** Shows fixed times. Returns how many others there were. */
+function stillLife(): number {
   scrollTo(0, 0);
-  const changed = new Map<Text, { was: string; is: string }>();
+  const view = window as unknown as { fixed?: Map<Text, { was: string; is: string }> };
+  view.fixed ??= new Map();
+  let found = 0;
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = texts.nextNode() as Text | null; node; node = texts.nextNode() as Text | null) {
     const was = node.data;
@@ -63,14 +69,16 @@ function stillLife(): void {
       .replace(/(?<!:)\b\d\d:\d\d\b(?!:)/g, '10:30')
       .replace(/^\d s$/, '4 s');
     if (is === was) continue;
-    changed.set(node, { was, is });
+    view.fixed.set(node, { was, is });
     node.data = is;
+    found += 1;
   }
-  (window as unknown as { fixed: typeof changed }).fixed = changed;
+  return found;
 }
 
 function restoreTimes(): void {
-  const { fixed } = window as unknown as { fixed: Map<Text, { was: string; is: string }> };
-  // What the page has changed meanwhile is newer.
-  for (const [node, { was, is }] of fixed) if (node.data === is) node.data = was;
+  const view = window as unknown as { fixed?: Map<Text, { was: string; is: string }> };
+  // What the page has changed since is newer.
+  for (const [node, { was, is }] of view.fixed ?? []) if (node.data === is) node.data = was;
+  delete view.fixed;
 }

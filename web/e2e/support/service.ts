@@ -1,27 +1,38 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
-const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+export const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 export const BIN = join(ROOT, '.venv', 'bin');
+
+// Only a hang takes longer, also on a busy machine.
+const LIMIT_MS = 120_000;
 
 /** Seconds. */
 export interface ServiceTimes {
   readonly ttl: number;
   readonly heartbeat: number;
   readonly idle: number;
-  /** For whoever is taken over, to save. */
-  readonly saveWithin?: number;
+  /** What a holder has, to save before a take-over. */
+  readonly saveWithin: number;
 }
 
 export interface Service {
   readonly address: string;
   readonly database: string;
+  /** The file with what it writes to stderr. */
+  readonly log: string;
   readonly times: ServiceTimes;
+}
+
+export interface RunningService extends Service {
+  /** Ends the server and its store, and removes their data. */
   stop(): Promise<void>;
 }
 
@@ -33,26 +44,32 @@ export interface Service {
 export async function startService(
   times: ServiceTimes,
   { pageDir }: { pageDir?: string } = {},
-): Promise<Service> {
-  const directory = await mkdtemp(join(tmpdir(), 'lh-e2e-'));
+): Promise<RunningService> {
+  const directory = await mkdtemp(join(tmpdir(), 'service-'));
+  const log = join(directory, 'stderr.log');
+  const logFile = await open(log, 'w');
   const server = spawn(
     join(BIN, 'leasehold'),
     ['serve', '--demo', '--json', '--port', '0', '--data-dir', directory],
-    { env: { ...process.env, ...settings(times, pageDir) }, stdio: ['ignore', 'pipe', 'pipe'] },
+    { env: { ...process.env, ...settings(times, pageDir) }, stdio: ['ignore', 'pipe', logFile.fd] },
   );
-  const said: string[] = [];
-  server.stderr.on('data', (chunk) => said.push(String(chunk)));
-  const address = await addressOf(server, said);
-  return {
-    address,
-    database: join(directory, 'documents.sqlite'),
-    times,
-    async stop() {
-      if (server.exitCode === null && server.kill('SIGTERM')) await once(server, 'exit');
-      // The embedded store outlives its last client by two seconds, and may still be writing.
-      await rm(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 });
-    },
+  await logFile.close();
+  const killWithUs = () => server.kill('SIGTERM');
+  process.once('exit', killWithUs);
+  const stop = async () => {
+    await end(server);
+    process.off('exit', killWithUs);
+    await storeEnded(directory);
+    await rm(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 });
   };
+  try {
+    const address = await addressOf(server);
+    return { address, database: join(directory, 'documents.sqlite'), log, times, stop };
+  } catch (error) {
+    const said = await readFile(log, 'utf-8');
+    await stop();
+    throw new Error(`The server did not start: ${said}`, { cause: error });
+  }
 }
 
 function settings(
@@ -63,7 +80,9 @@ function settings(
     LEASEHOLD_DOCUMENT_TTL: String(ttl),
     LEASEHOLD_DOCUMENT_HEARTBEAT: String(heartbeat),
     LEASEHOLD_DOCUMENT_IDLE: String(idle),
-    ...(saveWithin !== undefined && { LEASEHOLD_DOCUMENT_SAVE_WITHIN: String(saveWithin) }),
+    LEASEHOLD_DOCUMENT_SAVE_WITHIN: String(saveWithin),
+    // A store that is not scheduled for some seconds has not failed.
+    LEASEHOLD_TIMEOUT: '30',
     // One address signs in for everybody, over and over.
     LEASEHOLD_RATE_SIGN_IN: 'off',
     LEASEHOLD_ARGON2_TIME_COST: '1',
@@ -73,10 +92,27 @@ function settings(
   };
 }
 
-async function addressOf(
-  server: ChildProcess & { stdout: NodeJS.ReadableStream },
-  said: string[],
-): Promise<string> {
-  for await (const line of createInterface({ input: server.stdout })) return JSON.parse(line).address;
-  throw new Error(`The server did not start: ${said.join('')}`);
+async function addressOf(server: ChildProcess): Promise<string> {
+  if (!server.stdout) throw new Error('Its stdout is not read');
+  const limit = setTimeout(() => server.kill('SIGKILL'), LIMIT_MS);
+  try {
+    for await (const line of createInterface({ input: server.stdout })) return JSON.parse(line).address;
+  } finally {
+    clearTimeout(limit);
+  }
+  throw new Error('It ended before it had an address');
+}
+
+async function end(server: ChildProcess): Promise<void> {
+  if (server.exitCode !== null || server.signalCode !== null) return;
+  const limit = setTimeout(() => server.kill('SIGKILL'), LIMIT_MS);
+  server.kill('SIGTERM');
+  await once(server, 'exit');
+  clearTimeout(limit);
+}
+
+/** The embedded store outlives its last client by some seconds, and removes its socket when it ends. */
+async function storeEnded(directory: string): Promise<void> {
+  const until = Date.now() + LIMIT_MS;
+  while (existsSync(join(directory, 'server.sock')) && Date.now() < until) await sleep(100);
 }

@@ -1,19 +1,11 @@
 import { type BrowserContext, type BrowserContextOptions, test as base, expect } from '@playwright/test';
 import { type StoredTexts, storedTexts } from './database';
 import { Desk, signIn } from './desk';
+import { addClocks } from './pageClock';
 import { Caller, type Name } from './people';
-import { type Service, type ServiceTimes, startService } from './service';
+import type { Service } from './service';
+import { type Holds, sharedService } from './services';
 import { watchForTrouble } from './trouble';
-
-export interface ServiceOptions {
-  /** Set by `test.use` at the top of a file, for all of it: then it has a service of its own. */
-  readonly times: ServiceTimes;
-}
-
-interface WorkerFixtures extends ServiceOptions {
-  readonly service: Service;
-  readonly olga: Caller;
-}
 
 /** A document of the demo team that nobody has touched: version 1 says `FIRST`. */
 interface Fresh {
@@ -23,36 +15,40 @@ interface Fresh {
   stored(): Promise<StoredTexts>;
 }
 
-interface TestFixtures {
+interface OpenOptions extends BrowserContextOptions {
+  readonly at?: string;
+  /** The page's clock can be stopped: see `pageClock`. */
+  readonly hasClock?: boolean;
+}
+
+export interface TestOptions {
+  /** Set by `test.use` at the top of a file: which of the shared services it uses. */
+  readonly holds: Holds;
+}
+
+interface TestFixtures extends TestOptions {
+  readonly service: Service;
+  readonly olga: Caller;
   readonly fresh: Fresh;
   /** Opens a browser context of its own and signs in, at the fresh document or another page. */
-  readonly open: (name: Name, options?: BrowserContextOptions & { at?: string }) => Promise<Desk>;
+  readonly open: (name: Name, options?: OpenOptions) => Promise<Desk>;
 }
 
 export const FIRST = 'The harbour opens at nine.';
 
-export const test = base.extend<TestFixtures, WorkerFixtures>({
-  // Long enough for a machine that is busy with other things; files about the end of a hold set less.
-  times: [
-    { ttl: 20, heartbeat: 4, idle: 120 },
-    { scope: 'worker', option: true },
-  ],
+export const test = base.extend<TestFixtures>({
+  holds: ['long', { option: true }],
 
-  service: [
-    async ({ times }, use) => {
-      const service = await startService(times);
-      await use(service);
-      await service.stop();
-    },
-    { scope: 'worker', timeout: 60_000 },
-  ],
+  service: async ({ holds }, use, info) => {
+    const service = sharedService(holds);
+    await use(service);
+    if (info.status !== info.expectedStatus)
+      await info.attach('stderr of the service', { path: service.log, contentType: 'text/plain' });
+  },
 
-  olga: [
-    async ({ service }, use) => {
-      await use(await Caller.signIn(service, 'Olga'));
-    },
-    { scope: 'worker' },
-  ],
+  olga: async ({ service }, use) => {
+    await use(await Caller.signIn(service, 'Olga'));
+  },
 
   fresh: async ({ service, olga }, use) => {
     const title = 'Harbour rules';
@@ -65,10 +61,11 @@ export const test = base.extend<TestFixtures, WorkerFixtures>({
   open: async ({ browser, service, fresh }, use) => {
     const contexts: BrowserContext[] = [];
     const troubles: string[] = [];
-    await use(async (name, { at, ...options } = {}) => {
+    await use(async (name, { at, hasClock = false, ...options } = {}) => {
       const context = await browser.newContext(options);
       contexts.push(context);
       watchForTrouble(context, (trouble) => troubles.push(`${name}: ${trouble}`));
+      if (hasClock) await addClocks(context);
       const page = await context.newPage();
       await page.goto(at === undefined ? fresh.url : `${service.address}${at}`);
       await signIn(page, name);
@@ -79,13 +76,6 @@ export const test = base.extend<TestFixtures, WorkerFixtures>({
     await Promise.all(contexts.map((context) => context.close()));
     expect(troubles).toEqual([]);
   },
-});
-
-export const SHORT_TIMES: ServiceTimes = { ttl: 4, heartbeat: 1, idle: 120 };
-
-/** With holds that end soon, for tests that wait for that. One name for all of them, so that they share a service. */
-export const testOfShortHolds = test.extend<object, ServiceOptions>({
-  times: [SHORT_TIMES, { scope: 'worker' }],
 });
 
 export { expect };

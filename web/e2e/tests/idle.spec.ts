@@ -1,26 +1,35 @@
+import { skip, startClock, stopClock } from '../support/pageClock';
+import type { Caller } from '../support/people';
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
-
-// The countdown is shown for the last five seconds, so there are some before it.
-test.use({ times: { ttl: 20, heartbeat: 4, idle: 8 } });
 
 test('who does nothing is warned, then the text is saved and the lock given back, and the next key goes on', async ({
   open,
   fresh,
   olga,
+  service,
 }) => {
-  const ana = await open('Ana');
+  const ana = await open('Ana', { hasClock: true });
   const ben = await open('Ben');
+  await stopClock(ana.page);
   await ana.take(' Dogs wait outside.');
   await ben.isAt('other');
   // Whoever just takes away the mouse is idle; typing, moving and scrolling in the text are not.
   await ana.page.mouse.move(5, 5);
   const countdown = ana.banner.getByText(/^[1-5] s$/);
-  await expect(countdown).toBeVisible();
+  await skip(ana.page, service.times.idle - 6);
+  // The page has noticed the time when it sends a heartbeat.
+  await expect.poll(() => idleSeconds(olga, fresh.id)).toBeGreaterThan(service.times.idle - 10);
+  await expect(ana.saveState).toHaveText(/^Saved as version 2/);
+  await expect(countdown).toHaveCount(0);
+  await skip(ana.page, 2);
+  await expect(countdown).toHaveText('4 s');
   await expect(ana.sentence).toHaveText('Still there? Your text will be saved and the document given back');
   await screen(ana, 'idle-countdown');
 
+  await skip(ana.page, 4);
   await ana.isAt('free');
+  await startClock(ana.page);
   await expect(ana.sentence).toHaveText(
     'Saved and given back, since nothing happened for a while. Just type to go on',
   );
@@ -40,12 +49,20 @@ test('who does nothing is warned, then the text is saved and the lock given back
   expect(history.holds.slice(0, 2).map(({ reason }) => reason)).toEqual([null, 'idle']);
 });
 
-test('a key during the countdown ends it', async ({ open }) => {
-  const ana = await open('Ana');
+test('a key during the countdown ends it', async ({ open, service }) => {
+  const ana = await open('Ana', { hasClock: true });
+  await stopClock(ana.page);
   await ana.take(' Dogs');
   const countdown = ana.banner.getByText(/^[1-5] s$/);
+  await skip(ana.page, service.times.idle - 4);
   await expect(countdown).toBeVisible();
   await ana.editor.press('ArrowLeft');
   await expect(countdown).toHaveCount(0);
   await ana.isAt('mine');
 });
+
+/** For how long the holder was idle, as of its last heartbeat. */
+async function idleSeconds(caller: Caller, documentId: string): Promise<number> {
+  const since = (await caller.lock(documentId)).lock_holder?.idle_since;
+  return since ? Date.now() / 1000 - since : 0;
+}

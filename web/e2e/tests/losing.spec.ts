@@ -2,7 +2,9 @@ import type { Page } from '@playwright/test';
 import { Desk, signIn } from '../support/desk';
 import { stopRenderers } from '../support/freezing';
 import { screen } from '../support/screens';
-import { expect, FIRST, testOfShortHolds as test } from '../support/test';
+import { expect, FIRST, test } from '../support/test';
+
+test.use({ holds: 'short' });
 
 test('a tab that crashes frees the document when its hold ends, and everybody is told', async ({
   open,

@@ -1,4 +1,5 @@
 import { Desk } from '../support/desk';
+import { startClock, stopClock } from '../support/pageClock';
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
 
@@ -50,13 +51,16 @@ test('going on in another browser does not wait: what was not saved becomes a dr
   open,
   fresh,
 }) => {
-  const first = await open('Ana');
+  const first = await open('Ana', { hasClock: true });
   const second = await open('Ana');
   await second.isAt('free');
+  // Ten seconds after the last key the text would be saved by itself.
+  await stopClock(first.page);
   await first.take(' Dogs wait outside.');
   await second.isAt('other-tab');
   await second.press('Continue here');
   await second.isAt('mine');
+  await startClock(first.page);
   await expect
     .poll(async () => (await fresh.stored()).drafts)
     .toMatchObject([{ author: 'Ana', text: `${FIRST} Dogs wait outside.` }]);

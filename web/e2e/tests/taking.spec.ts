@@ -1,17 +1,18 @@
 import { expectAccessible } from '../support/accessibility';
+import { startClock, stopClock } from '../support/pageClock';
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
 import { heldBack } from '../support/traffic';
-
-// Both sides are looked at while the save is held back. Less than the 8 s after which a page stops waiting for an answer.
-test.use({ times: { ttl: 20, heartbeat: 4, idle: 120, saveWithin: 6 } });
 
 test('an owner takes over: the previous text is saved first, and both see what became of it', async ({
   open,
   fresh,
 }) => {
-  const ana = await open('Ana');
-  const olga = await open('Olga');
+  const ana = await open('Ana', { hasClock: true });
+  const olga = await open('Olga', { hasClock: true });
+  // Neither page gives up waiting for an answer while both are looked at.
+  await stopClock(ana.page);
+  await stopClock(olga.page);
   await ana.take(' Dogs wait outside.');
   await olga.isAt('other');
   await screen(olga, 'other-for-owner');
@@ -31,6 +32,8 @@ test('an owner takes over: the previous text is saved first, and both see what b
   await ana.isAt('taking');
   await expect(ana.sentence).toHaveText('Olga is taking over. Saving your work…');
   await expect(ana.editor).toHaveAttribute('contenteditable', 'false');
+  await screen(olga, 'taking');
+  await screen(ana, 'yielding');
   save.letThrough();
 
   await olga.isAt('mine');
@@ -39,6 +42,8 @@ test('an owner takes over: the previous text is saved first, and both see what b
   await screen(olga, 'took-over', { dark: true });
   await ana.isAt('taken');
   await expect(ana.sentence).toHaveText('Editing taken over by Olga Your text is saved as version 2');
+  await startClock(ana.page);
+  await startClock(olga.page);
   await screen(ana, 'taken', { dark: true });
 
   await olga.type(' Cats may come in.');
@@ -57,40 +62,42 @@ test('an owner takes over: the previous text is saved first, and both see what b
   await expect(ana.page.getByText(`${FIRST} Dogs wait outside.`)).toBeVisible();
 });
 
-test('a take-over is shown while it lasts', async ({ open, fresh }) => {
-  const ana = await open('Ana');
-  const olga = await open('Olga');
-  await ana.take(' Dogs wait outside.');
-  const save = await heldBack(ana.page, 'PUT', /\/content$/);
-  await olga.press('Take over editing');
-  await olga.press('Take over');
-  await save.asked;
-  await olga.isAt('taking');
-  await ana.isAt('taking');
-  await screen(olga, 'taking');
-  await screen(ana, 'yielding');
-  // The server waits for some seconds only; then Ana's save comes too late for a version, and is not lost.
-  await olga.isAt('mine');
-  await expect(olga.sentence).toContainText('The previous editor did not answer');
-  await screen(olga, 'took-over-unsaved');
-  save.letThrough();
-  await expect(ana.sentence).toHaveText(
-    'Editing taken over by Olga Your text is kept as a draft beside the document',
-  );
-  await expect(ana.page.getByRole('link', { name: 'Rescued drafts (1)' })).toBeVisible();
-  await screen(ana, 'taken-rescued');
-  const { versions, drafts } = await fresh.stored();
-  expect(versions).toHaveLength(1);
-  expect(drafts).toMatchObject([{ author: 'Ana', status: 'open', text: `${FIRST} Dogs wait outside.` }]);
-  // Both are shown it.
-  await expect(olga.page.getByRole('link', { name: 'Rescued drafts (1)' })).toBeVisible();
-  await ana.press('Compare');
-  await expect(ana.page).toHaveURL(/\/drafts\//);
-  await expect(
-    ana.page.getByRole('heading', { level: 1, name: `${fresh.title}: Draft of Ana` }),
-  ).toBeVisible();
-  await screen(ana.page, 'draft', { whole: true });
-  await expectAccessible(ana.page);
+test.describe('with a server that waits for some seconds only', () => {
+  test.use({ holds: 'short' });
+
+  test('a save that comes too late for a version becomes a draft', async ({ open, fresh }) => {
+    const ana = await open('Ana', { hasClock: true });
+    const olga = await open('Olga');
+    // Ten seconds after the last key the text would be saved by itself.
+    await stopClock(ana.page);
+    const save = await heldBack(ana.page, 'PUT', /\/content$/);
+    await ana.take(' Dogs wait outside.');
+    await olga.press('Take over editing');
+    await olga.press('Take over');
+    await save.asked;
+    await olga.isAt('mine');
+    await expect(olga.sentence).toContainText('The previous editor did not answer');
+    await screen(olga, 'took-over-unsaved');
+    await startClock(ana.page);
+    save.letThrough();
+    await expect(ana.sentence).toHaveText(
+      'Editing taken over by Olga Your text is kept as a draft beside the document',
+    );
+    await expect(ana.page.getByRole('link', { name: 'Rescued drafts (1)' })).toBeVisible();
+    await screen(ana, 'taken-rescued');
+    const { versions, drafts } = await fresh.stored();
+    expect(versions).toHaveLength(1);
+    expect(drafts).toMatchObject([{ author: 'Ana', status: 'open', text: `${FIRST} Dogs wait outside.` }]);
+    // Both are shown it.
+    await expect(olga.page.getByRole('link', { name: 'Rescued drafts (1)' })).toBeVisible();
+    await ana.press('Compare');
+    await expect(ana.page).toHaveURL(/\/drafts\//);
+    await expect(
+      ana.page.getByRole('heading', { level: 1, name: `${fresh.title}: Draft of Ana` }),
+    ).toBeVisible();
+    await screen(ana.page, 'draft', { whole: true });
+    await expectAccessible(ana.page);
+  });
 });
 
 test('who asks to take over and thinks better of it changes nothing', async ({ open }) => {
