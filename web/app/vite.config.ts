@@ -18,5 +18,13 @@ export default defineConfig({
   },
   worker: { format: 'es' },
   server: { proxy: { '/api': server, '/ws': { target: server, ws: true, rewriteWsOrigin: true } } },
-  test: { environment: 'happy-dom', include: ['tests/**/*.test.{ts,tsx}'], restoreMocks: true },
+  test: {
+    environment: 'happy-dom',
+    include: ['tests/**/*.test.{ts,tsx}'],
+    sequence: { shuffle: true },
+    // Every test cleans up after itself; a browser for each file would take most of the time.
+    isolate: false,
+    testTimeout: 60_000,
+    restoreMocks: true,
+  },
 });

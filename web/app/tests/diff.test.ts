@@ -62,12 +62,14 @@ describe('a diff of words', () => {
     expect(changes.filter((change) => change.kind !== 'same')).toHaveLength(2);
   });
 
-  it('gives up on the detail of texts that have nothing in common, and is quick all the same', () => {
+  it('gives up on the detail of texts that have nothing but spaces in common', () => {
     const before = Array.from({ length: 20_000 }, (_, place) => `old${place}`).join(' ');
     const after = Array.from({ length: 20_000 }, (_, place) => `new${place}`).join(' ');
-    const began = performance.now();
-    expect(sides(diffWords(before, after))).toEqual([before, after]);
-    expect(performance.now() - began).toBeLessThan(5000);
+    // The spaces between the words are the same, and finding them would take minutes.
+    expect(diffWords(before, after)).toEqual([
+      { kind: 'removed', text: before },
+      { kind: 'added', text: after },
+    ]);
   });
 
   it('splits a text into words that make it up again', () => {

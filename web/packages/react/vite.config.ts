@@ -21,7 +21,7 @@ export default defineConfig({
     sequence: { shuffle: true },
     // Every test cleans up after itself; a browser for each file would take most of the time.
     isolate: false,
-    testTimeout: 20_000,
+    testTimeout: 60_000,
     restoreMocks: true,
   },
 });

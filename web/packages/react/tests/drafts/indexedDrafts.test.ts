@@ -105,10 +105,10 @@ test('whoever keeps drafts is told whether they were kept', async () => {
   const put = vi.spyOn(store, 'put').mockResolvedValueOnce(false);
   keeper.keep(draft('a'));
   keeper.flush();
-  await vi.waitFor(() => expect(told).toEqual([false]));
+  await vi.waitFor(() => expect(told).toEqual([false]), 20_000);
   keeper.keep(draft('a'));
   keeper.flush();
-  await vi.waitFor(() => expect(told).toEqual([false, true]));
+  await vi.waitFor(() => expect(told).toEqual([false, true]), 20_000);
   keeper.flush();
   expect(put).toHaveBeenCalledTimes(2);
 });
