@@ -17,6 +17,8 @@ from tests.support.tls import Certificates, TlsFront, make_certificates
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.server.serving import Served, SharedService
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the full counts (long)")
@@ -98,6 +100,31 @@ def servers() -> Iterator[Servers]:
 def valkey(servers: Servers) -> Server:
     """The session's Valkey 9, emptied."""
     return servers.empty("valkey9")
+
+
+@pytest.fixture(scope="session")
+def service_store() -> Iterator[Server]:
+    """A Valkey 9 for what tests share: unlike `valkey` it is never emptied."""
+    with Server("valkey9") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def shared_service(
+    service_store: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedService]:
+    """Behind `service`; started when first asked for."""
+    from tests.server.serving import SharedService
+
+    shared = SharedService(tmp_path_factory.mktemp("service"), service_store.url)
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def service(shared_service: SharedService) -> Served:
+    """A running `leasehold serve` with two workers, shared by the tests of this process."""
+    return shared_service.running()
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,8 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.support.waiting import LIMIT
+
 from leasehold import AcquireTimeout, LeaseLost
 from leasehold.core.observing import LeaseEnded, LossFound, Renewed
 
@@ -88,7 +90,7 @@ async def play(locks: Any) -> None:
     await lease.release()
     old = await locks.acquire("b")
     new = await locks.take("b")
-    assert await old.lost(20) == "taken"
+    assert await old.lost(LIMIT) == "taken"
     with contextlib.suppress(LeaseLost):
         await old.release()
     await new.release()
@@ -113,7 +115,7 @@ def play_blocking(locks: Any) -> None:
     lease.release()
     old = locks.acquire("b")
     new = locks.take("b")
-    assert old.lost(20) == "taken"
+    assert old.lost(LIMIT) == "taken"
     with contextlib.suppress(LeaseLost):
         old.release()
     new.release()

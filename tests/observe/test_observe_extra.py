@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.waiting import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,21 +54,21 @@ def test_a_missing_package_is_told_with_the_extra_that_has_it(
     valkey: Server, spawn: Callable[..., Child], blocked: str, wanted: str
 ) -> None:
     child = spawn(lock_without, valkey.url, [blocked], [wanted])
-    assert child.read(60)["fence"] > 0, "locks need none of it"
-    told = child.read(60)
+    assert child.read(LIMIT)["fence"] > 0, "locks need none of it"
+    told = child.read(LIMIT)
     assert told["error"] == f"leasehold.observe.{wanted} needs {blocked}: pip install 'leasehold[observe]'"
     assert not told["is_watched"]
 
 
 def test_if_one_is_missing_nothing_is_watched(valkey: Server, spawn: Callable[..., Child]) -> None:
     child = spawn(lock_without, valkey.url, ["structlog"], ["metrics", "tracing", "logging"])
-    assert child.read(60)["fence"] > 0
-    told = child.read(60)
+    assert child.read(LIMIT)["fence"] > 0
+    told = child.read(LIMIT)
     assert "structlog" in told["error"]
     assert not told["is_watched"]
 
 
 def test_metrics_need_no_tracing(valkey: Server, spawn: Callable[..., Child]) -> None:
     child = spawn(lock_without, valkey.url, ["opentelemetry", "structlog"], ["metrics"])
-    assert child.read(60)["fence"] > 0
-    assert child.read(60) == {"error": "", "is_watched": True}
+    assert child.read(LIMIT)["fence"] > 0
+    assert child.read(LIMIT) == {"error": "", "is_watched": True}

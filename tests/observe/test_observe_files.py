@@ -8,7 +8,7 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.observe.scraping import Scrape
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.core.observing import Operation, observed
@@ -71,7 +71,7 @@ def test_a_script_of_sessions_leaves_these_figures(
     valkey: Server, tmp_path: Path, spawn: Callable[..., Child]
 ) -> None:
     child = spawn(lock_files, valkey.url, str(tmp_path))
-    told = child.read(60)
+    told = child.read(LIMIT)
     found = Scrape(httpx.get(f"http://127.0.0.1:{told['port']}/metrics").text)
     child.tell()
 
@@ -109,7 +109,7 @@ async def test_each_attempt_that_the_store_does_not_answer_is_one_fault(
 ) -> None:
     registry = CollectorRegistry()
     store = own_server("valkey9")
-    async with leasehold.connect(store.url, timeout=0.5) as locks:
+    async with leasehold.connect(store.url, timeout=3) as locks:
         observe(locks, registry=registry, tracing=False, logging=False)
         session = await FileLocks(locks, root=tmp_path, settings=FileSettings(wait=0)).session("one")
         lease = await session.acquire_read("a.txt")
@@ -129,7 +129,7 @@ async def test_a_fault_that_an_operation_inside_an_attempt_has_met_is_counted_on
 ) -> None:
     registry = CollectorRegistry()
     store = own_server("valkey9")
-    async with leasehold.connect(store.url, timeout=0.5) as locks:
+    async with leasehold.connect(store.url, timeout=3) as locks:
         observe(locks, registry=registry, tracing=False, logging=False)
         store.kill()
         operation = Operation("file", "write", "a", is_attempt=True)
@@ -164,7 +164,7 @@ async def test_a_restore_that_finds_nothing_to_restore_is_no_attempt(
         async def has_asked() -> bool:
             return (await files.inspect("busy.txt")).waiters == 1
 
-        await eventually_async(has_asked, 30)
+        await eventually_async(has_asked)
         child.kill()
         observe(locks, registry=registry, tracing=False, logging=False)
         again = await files.session("one", secret=one.secret)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from tests.observe.recording import SCRIPTED, play
-from tests.support.waiting import eventually, eventually_async
+from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
 from leasehold.observe import observe
@@ -104,14 +104,13 @@ async def test_an_outage_is_told_once_and_so_is_its_end(
     own_server: Callable[..., Server], lines: Lines
 ) -> None:
     store = own_server("valkey9")
-    async with leasehold.connect(store.url, timeout=1) as locks:
+    async with leasehold.connect(store.url, timeout=3) as locks:
         watch(locks)
         for outage in (1, 2):
             await (await locks.acquire("a")).release()
             store.kill()
-            for _ in range(3):
-                with pytest.raises(leasehold.StoreUnavailable):
-                    await locks.acquire("a", wait=0)
+            with pytest.raises(leasehold.StoreUnavailable):
+                await locks.acquire("a", wait=0)
             await asyncio.gather(*(locks.acquire(str(n), wait=0) for n in range(5)), return_exceptions=True)
             assert len(lines.of("store_unavailable")) == outage
             assert len(lines.of("store_is_back")) == outage - 1
@@ -120,7 +119,7 @@ async def test_an_outage_is_told_once_and_so_is_its_end(
             async def works() -> bool:
                 return (await locks.inspect("a")).name == "a"
 
-            await eventually_async(lambda: _quietly(works), 20)
+            await eventually_async(lambda: _quietly(works))
             assert len(lines.of("store_is_back")) == outage
     first = lines.of("store_unavailable")[0]
     assert {name: first[name] for name in ("fault", "code", "store", "level")} == {
@@ -130,7 +129,7 @@ async def test_an_outage_is_told_once_and_so_is_its_end(
         "level": "error",
     }
     back = lines.of("store_is_back")[0]
-    assert back["failures"] >= 8
+    assert back["failures"] >= 6
     assert back["seconds"] > 0
     assert back["level"] == "info"
 
@@ -146,11 +145,11 @@ async def test_an_outage_that_only_the_keeper_of_leases_meets_is_told(
     own_server: Callable[..., Server], lines: Lines
 ) -> None:
     store = own_server("valkey9")
-    async with leasehold.connect(store.url, timeout=1) as locks:
+    async with leasehold.connect(store.url, timeout=2) as locks:
         watch(locks)
-        lease = await locks.acquire("a", ttl=6, renew=True)
+        lease = await locks.acquire("a", ttl=9, renew=True)
         store.pause()
-        await lease.lost(30)
+        await lease.lost(LIMIT)
         store.resume()
     assert len(lines.of("store_unavailable")) == 1
     (lost,) = lines.of("lease_lost")
@@ -159,7 +158,7 @@ async def test_an_outage_that_only_the_keeper_of_leases_meets_is_told(
 
 def test_threads_tell_of_an_outage_once(own_server: Callable[..., Server], lines: Lines) -> None:
     store = own_server("valkey9")
-    with leasehold.blocking.connect(store.url, timeout=1) as locks:
+    with leasehold.blocking.connect(store.url, timeout=3) as locks:
         watch(locks)
         locks.acquire("a").release()
         store.kill()
@@ -174,7 +173,7 @@ def test_threads_tell_of_an_outage_once(own_server: Callable[..., Server], lines
             except leasehold.StoreUnavailable:
                 return False
 
-        eventually(works, 20)
+        eventually(works)
     assert [line["event"] for line in lines.of("store_unavailable", "store_is_back")] == [
         "store_unavailable",
         "store_is_back",
@@ -217,7 +216,7 @@ async def test_no_secret_is_in_a_line(own_server: Callable[..., Server], lines: 
         raise ValueError("the message is RESULT-CANARY")
 
     url = f"redis://holder:PASSWORD-CANARY@127.0.0.1:{store.port}"
-    async with leasehold.connect(url, timeout=1) as locks:
+    async with leasehold.connect(url, timeout=3) as locks:
         watch(locks)
         tokens.append((await locks.acquire("a")).token)
         lease = await locks.take("a")

@@ -90,7 +90,7 @@ async def test_a_hand_over_and_who_waits_now_are_counted(valkey: Server, registr
         async def has_waiter() -> bool:
             return (await locks.inspect("a")).waiters == 1
 
-        await eventually_async(has_waiter, 20)
+        await eventually_async(has_waiter)
         labels = {"kind": "lock", "purpose": "", "operation": "acquire"}
         assert Scrape.of(registry).value("leasehold_operations_under_way", **labels) == 1
         await lease.release()
@@ -138,7 +138,7 @@ async def test_what_the_store_does_not_do_is_counted_by_its_code(
     own_server: Callable[..., Server], registry: CollectorRegistry
 ) -> None:
     store = own_server("valkey9")
-    async with leasehold.connect(store.url, timeout=1) as locks:
+    async with leasehold.connect(store.url, timeout=3) as locks:
         watch(locks, registry)
         await locks.inspect("a")
         store.call("CONFIG", "SET", "min-replicas-to-write", "1")

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from tests.server.api import Api
-from tests.server.conftest import QUICK
+from tests.server.serving import QUICK, START
+from tests.support.processes import Child
+from tests.support.waiting import LIMIT
 
 from leasehold.observe.propagating import pass_on_async
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
-    from tests.support.processes import Child
     from tests.support.servers import Server
 
 
 async def serve_and_tell(parent: Any, settings: dict[str, Any]) -> None:
-    """The server, in a process of its own that collects traces; tells its port, and in the end its spans."""
+    """The server, in a process of its own that collects traces; tells its port, and its new spans when asked."""
     import asyncio
 
     import uvicorn
@@ -39,24 +40,26 @@ async def serve_and_tell(parent: Any, settings: dict[str, Any]) -> None:
         trace.set_tracer_provider(provider)
     app = create_app(Settings(**settings))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, ws="none"))
-    serving = asyncio.create_task(server.serve())
-    while not server.started:
+    serving = asyncio.create_task(server.serve())  # for as long as the process lives
+    while not server.started and not serving.done():
         await asyncio.sleep(0.01)
     parent.tell(port=server.servers[0].sockets[0].getsockname()[1])
-    await asyncio.to_thread(parent.hear)
-    server.should_exit = True
-    await serving
-    spans = [
-        {
-            "name": span.name,
-            "trace": f"{span.context.trace_id:032x}",
-            "id": f"{span.context.span_id:016x}",
-            "parent": f"{span.parent.span_id:016x}" if span.parent else None,
-            "attributes": dict(span.attributes or {}),
-        }
-        for span in kept.get_finished_spans()
-    ]
-    parent.tell(spans=spans)
+    while True:
+        await asyncio.to_thread(parent.hear)
+        while server.server_state.tasks:  # a request that was answered may not have ended yet
+            await asyncio.sleep(0.01)
+        spans = [
+            {
+                "name": span.name,
+                "trace": f"{span.context.trace_id:032x}",
+                "id": f"{span.context.span_id:016x}",
+                "parent": f"{span.parent.span_id:016x}" if span.parent else None,
+                "attributes": dict(span.attributes or {}),
+            }
+            for span in kept.get_finished_spans()
+        ]
+        kept.clear()
+        parent.tell(spans=spans)
 
 
 class Remote:
@@ -64,21 +67,40 @@ class Remote:
 
     def __init__(self, child: Child) -> None:
         self._child = child
-        self.address = f"http://127.0.0.1:{child.read(90)['port']}"
+        self.address = f"http://127.0.0.1:{child.read(START)['port']}"
 
     def spans(self) -> list[dict[str, Any]]:
-        """Ends it, and asks what it has collected."""
+        """What it has collected since it was last asked."""
         self._child.tell()
-        return self._child.read(60)["spans"]
+        return self._child.read(LIMIT)["spans"]
+
+
+@pytest.fixture(scope="module")
+def remotes(
+    service_store: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[bool], Remote]]:
+    """A server that collects traces, and one that does not, each started when first asked for."""
+    with ExitStack() as running:
+        started: dict[bool, Remote] = {}
+
+        def find(collects: bool) -> Remote:
+            if collects not in started:
+                where = {"data_dir": str(tmp_path_factory.mktemp("remote")), "store_url": service_store.url}
+                settings = QUICK | where | {"collects": collects}
+                started[collects] = Remote(running.enter_context(Child.spawn(serve_and_tell, settings)))
+            return started[collects]
+
+        yield find
 
 
 @pytest.fixture
-def remote(spawn: Callable[..., Child], tmp_path: Path, valkey: Server) -> Callable[..., Remote]:
-    def start(*, collects: bool = True) -> Remote:
-        settings = QUICK | {"data_dir": str(tmp_path), "store_url": valkey.url, "collects": collects}
-        return Remote(spawn(serve_and_tell, settings))
+def remote(remotes: Callable[[bool], Remote]) -> Callable[..., Remote]:
+    def find(*, collects: bool = True) -> Remote:
+        server = remotes(collects)
+        server.spans()  # those of other tests
+        return server
 
-    return start
+    return find
 
 
 async def test_a_request_and_its_locks_are_in_the_trace_of_the_process_that_asked(
@@ -87,7 +109,7 @@ async def test_a_request_and_its_locks_are_in_the_trace_of_the_process_that_aske
     server = remote()
     tracer = TracerProvider().get_tracer("test")
     hooks = {"request": [pass_on_async]}
-    async with httpx.AsyncClient(base_url=server.address, timeout=60) as client, Api(client) as api:
+    async with httpx.AsyncClient(base_url=server.address, timeout=LIMIT) as client, Api(client) as api:
         ana = await api.register("Ana")
         document = await ana.create_document()
         ana.http.event_hooks = hooks
@@ -122,7 +144,7 @@ async def test_a_request_and_its_locks_are_in_the_trace_of_the_process_that_aske
 
 async def test_no_secret_is_in_the_spans_of_the_server(remote: Callable[..., Remote]) -> None:
     server = remote()
-    async with httpx.AsyncClient(base_url=server.address, timeout=60) as client, Api(client) as api:
+    async with httpx.AsyncClient(base_url=server.address, timeout=LIMIT) as client, Api(client) as api:
         ana = await api.register("Ana", tab="TAB-CANARY")
         document = await ana.create_document()
         answer = await ana.http.post(
@@ -139,7 +161,7 @@ async def test_no_secret_is_in_the_spans_of_the_server(remote: Callable[..., Rem
 @pytest.mark.parametrize("said", ["nonsense", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "ff" * 300])
 async def test_a_trace_that_makes_no_sense_begins_anew(remote: Callable[..., Remote], said: str) -> None:
     server = remote()
-    async with httpx.AsyncClient(base_url=server.address, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=server.address, timeout=LIMIT) as client:
         answer = await client.get("/healthz", headers={"traceparent": said})
         assert answer.status_code == 200
     (span,) = server.spans()
@@ -151,7 +173,7 @@ async def test_where_nobody_collects_traces_the_callers_id_is_answered_all_the_s
 ) -> None:
     server = remote(collects=False)
     said = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    async with httpx.AsyncClient(base_url=server.address, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=server.address, timeout=LIMIT) as client:
         answer = await client.get("/healthz", headers={"traceparent": said})
         assert answer.headers["traceresponse"] == said
         assert "traceresponse" not in (await client.get("/healthz")).headers

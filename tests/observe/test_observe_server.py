@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 from tests.observe.scraping import Scrape
 from tests.server.api import PASSWORD, Api
-from tests.support.waiting import eventually, eventually_async
+from tests.server.serving import METRICS_TOKEN as TOKEN
+from tests.support.waiting import LIMIT, eventually_async
 from websockets.asyncio.client import connect
 
 from leasehold.errors import InvalidRequest
@@ -25,14 +27,13 @@ if TYPE_CHECKING:
     from tests.server.serving import Served
     from tests.support.servers import Server
 
-TOKEN = "METRICS-TOKEN-CANARY"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 ROUTE = "/api/documents/{document_id}/lock"
 REQUESTS = "leasehold_http_requests_total"
 
 
-def scrape(served: Served, **headers: str) -> Scrape:
-    answer = httpx.get(served.told["metrics"], headers=headers, timeout=30)
+def scrape(served: Served) -> Scrape:
+    answer = httpx.get(served.told["metrics"], headers=BEARER, timeout=LIMIT)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/plain")
     return Scrape(answer.text)
@@ -65,53 +66,73 @@ async def script(served: Served) -> list[str]:
         return [ana.token, ben.token, document, PASSWORD, "CANARY"]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-async def test_a_script_leaves_these_figures_however_many_workers_there_are(
-    served: MakeServed, workers: int
-) -> None:
-    running = served("--workers", str(workers), metrics_port=0, metrics_token=TOKEN)
+async def check_figures(running: Served) -> None:
+    """Play the script, and compare what it added to the figures."""
+    before = scrape(running)
     secrets = await script(running)
-    found = scrape(running, **BEARER)
+    found = scrape(running)
+
+    def added(name: str, **labels: str) -> float:
+        return found.value(name, **labels) - before.value(name, **labels)
 
     assert found.label_names(REQUESTS) == {"method", "route", "status"}
     assert found.label_names("leasehold_http_request_seconds_count") == {"method", "route"}
-    assert found.value(REQUESTS, method="POST", route=ROUTE, status="200") == 1
-    assert found.value(REQUESTS, method="POST", route=ROUTE, status="409") == 1
-    assert found.value(REQUESTS, method="POST", route=f"{ROUTE}/heartbeat", status="409") == 1
-    assert found.value(REQUESTS, method="GET", route="unknown", status="404") == 1
-    assert found.value(REQUESTS, method="other", route="/healthz", status="405") == 1
-    assert found.value("leasehold_http_request_seconds_count", method="POST", route=ROUTE) == 2
+    assert added(REQUESTS, method="POST", route=ROUTE, status="200") == 1
+    assert added(REQUESTS, method="POST", route=ROUTE, status="409") == 1
+    assert added(REQUESTS, method="POST", route=f"{ROUTE}/heartbeat", status="409") == 1
+    assert added(REQUESTS, method="GET", route="unknown", status="404") == 1
+    assert added(REQUESTS, method="other", route="/healthz", status="405") == 1
+    assert added("leasehold_http_request_seconds_count", method="POST", route=ROUTE) == 2
 
     documents = {"kind": "document", "purpose": ""}
     done = "leasehold_operation_seconds_count"
     assert found.label_names(done) == {"kind", "purpose", "operation", "outcome"}
-    assert found.value(done, **documents, operation="acquire", outcome="success") == 1
-    assert found.value(done, **documents, operation="acquire", outcome="busy") == 1
-    assert found.value(done, **documents, operation="take", outcome="success") == 1
-    assert found.value(done, **documents, operation="renew", outcome="lost") == 1
-    assert found.value(done, **documents, operation="release", outcome="success") == 1
-    assert found.value("leasehold_renewals_total", **documents, outcome="success") == 1
-    assert found.value("leasehold_acquire_seconds_count", **documents, outcome="success") == 2
-    assert found.value("leasehold_hold_seconds_count", **documents, reason="released") == 1
+    assert added(done, **documents, operation="acquire", outcome="success") == 1
+    assert added(done, **documents, operation="acquire", outcome="busy") == 1
+    assert added(done, **documents, operation="take", outcome="success") == 1
+    assert added(done, **documents, operation="renew", outcome="lost") == 1
+    assert added(done, **documents, operation="release", outcome="success") == 1
+    assert added("leasehold_renewals_total", **documents, outcome="success") == 1
+    assert added("leasehold_acquire_seconds_count", **documents, outcome="success") == 2
+    assert added("leasehold_hold_seconds_count", **documents, reason="released") == 1
     assert found.total("leasehold_operations_under_way") == 0
 
     assert [secret for secret in secrets if secret in found.text] == []
     assert [secret for secret in [*secrets[:2], TOKEN, PASSWORD] if secret in running.log()] == []
 
 
-async def test_sockets_and_rooms_are_counted_over_all_workers(served: MakeServed) -> None:
-    running = served("--workers", "2", metrics_port=0)
-    async with running.client(headers={"Connection": "close"}) as client, Api(client) as api:
+async def test_one_worker_has_these_figures_and_leaves_its_counts_when_it_dies(served: MakeServed) -> None:
+    running = served("--workers", "1", metrics_port=0, metrics_token=TOKEN, document_save_within=0.1)
+    await check_figures(running)
+    for _ in range(5):
+        assert httpx.get(f"{running.base_url}/healthz", timeout=LIMIT).status_code == 200
+    async with connect(running.base_url.replace("http", "ws") + "/ws"):
+        await eventually_async(lambda: _connected(running) == (1, 0), every=0.1)
+        running.kill_worker()
+        await eventually_async(lambda: _connected(running) == (0, 0), every=0.1)
+    assert httpx.get(f"{running.base_url}/healthz", timeout=LIMIT).status_code == 200
+    assert scrape(running).value(REQUESTS, method="GET", route="/healthz", status="200") == 6
+
+
+async def test_two_workers_have_the_same_figures(service: Served) -> None:
+    await check_figures(service)
+
+
+async def test_sockets_and_rooms_are_counted_over_all_workers(service: Served) -> None:
+    async with service.client(headers={"Connection": "close"}) as client, Api(client) as api:
         ana = await api.register("Ana")
         document = await ana.create_document()
-        address = running.base_url.replace("http", "ws") + "/ws"
+        address = service.base_url.replace("http", "ws") + "/ws"
+        await eventually_async(
+            lambda: _connected(service) == (0, 0), every=0.1
+        )  # those of other tests are gone
         async with connect(address) as one, connect(address), connect(address):
             await one.send(json.dumps({"type": "authenticate", "data": {"token": ana.token}}))
             await one.recv()
             await one.send(json.dumps({"type": "join", "data": {"document_id": document}}))
             assert json.loads(await one.recv())["type"] == "joined"
-            await eventually_async(lambda: _connected(running) == (3, 1), 30, every=0.1)
-        await eventually_async(lambda: _connected(running) == (0, 0), 30, every=0.1)
+            await eventually_async(lambda: _connected(service) == (3, 1), every=0.1)
+        await eventually_async(lambda: _connected(service) == (0, 0), every=0.1)
 
 
 def _connected(running: Served) -> tuple[float, float]:
@@ -119,72 +140,55 @@ def _connected(running: Served) -> tuple[float, float]:
     return found.total("leasehold_sockets"), found.total("leasehold_rooms")
 
 
-async def test_a_worker_that_dies_takes_its_sockets_with_it_and_leaves_its_counts(served: MakeServed) -> None:
-    running = served("--workers", "1", metrics_port=0)
-    for _ in range(5):
-        assert httpx.get(f"{running.base_url}/healthz").status_code == 200
-    async with connect(running.base_url.replace("http", "ws") + "/ws"):
-        await eventually_async(lambda: _connected(running) == (1, 0), 30, every=0.1)
-        running.kill_worker()
-        eventually(lambda: _connected(running) == (0, 0), 30, every=0.1)
-    eventually(running.workers, 60)
-    assert httpx.get(f"{running.base_url}/healthz", timeout=60).status_code == 200
-    assert scrape(running).value(REQUESTS, method="GET", route="/healthz", status="200") == 6
+async def test_a_token_opens_them_on_the_servers_own_port(service: Served) -> None:
+    def count(answer: httpx.Response) -> float:
+        return Scrape(answer.text).value(REQUESTS, method="GET", route="/healthz", status="200")
 
-
-async def test_metrics_are_closed_unless_they_are_asked_for(served: MakeServed) -> None:
-    running = served()
-    assert running.told["metrics"] is None
-    assert httpx.get(f"{running.base_url}/healthz").status_code == 200
-    for headers in ({}, {"Authorization": "Bearer None"}):
-        assert httpx.get(f"{running.base_url}/metrics", headers=headers).status_code == 404
-
-
-async def test_a_token_opens_them_on_the_servers_own_port(served: MakeServed) -> None:
-    running = served("--workers", "2", metrics_token=TOKEN)
-    assert running.told["metrics"] is None
+    where = f"{service.base_url}/metrics"
+    before = count(httpx.get(where, headers=BEARER, timeout=LIMIT))
     for _ in range(10):
-        assert httpx.get(f"{running.base_url}/healthz").status_code == 200
+        assert httpx.get(f"{service.base_url}/healthz", timeout=LIMIT).status_code == 200
     for wrong in (None, "", TOKEN, "Bearer", f"Bearer {TOKEN}x", f"bearer  {TOKEN}", "Bearer Ä"):
         headers = {} if wrong is None else {"Authorization": wrong.encode()}
-        refused = httpx.get(f"{running.base_url}/metrics", headers=headers)
+        refused = httpx.get(where, headers=headers, timeout=LIMIT)
         assert (refused.status_code, "leasehold_" in refused.text) == (401, False)
-    answer = httpx.get(f"{running.base_url}/metrics", headers=BEARER)
+    answer = httpx.get(where, headers=BEARER, timeout=LIMIT)
     assert answer.headers["cache-control"] == "no-store"
     # Whichever worker answers, it tells of both.
-    assert Scrape(answer.text).value(REQUESTS, method="GET", route="/healthz", status="200") == 10
+    assert count(answer) - before == 10
 
 
-async def test_the_port_of_its_own_asks_for_the_token_too_and_has_nothing_else(served: MakeServed) -> None:
-    running = served(metrics_port=0, metrics_token=TOKEN)
-    where = running.told["metrics"]
+async def test_the_port_of_its_own_asks_for_the_token_too_and_has_nothing_else(service: Served) -> None:
+    where = service.told["metrics"]
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/metrics", where)
-    refused = httpx.get(where)
+    refused = httpx.get(where, timeout=LIMIT)
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
-    assert httpx.get(where, headers=BEARER).status_code == 200
-    assert httpx.get(where.replace("/metrics", "/healthz"), headers=BEARER).status_code == 404
-    assert httpx.post(where, headers=BEARER).status_code == 501
+    assert httpx.get(where, headers=BEARER, timeout=LIMIT).status_code == 200
+    elsewhere = where.replace("/metrics", "/healthz")
+    assert httpx.get(elsewhere, headers=BEARER, timeout=LIMIT).status_code == 404
+    assert httpx.post(where, headers=BEARER, timeout=LIMIT).status_code == 501
 
 
-async def test_a_scrape_that_never_ends_keeps_nobody_else_from_it(served: MakeServed) -> None:
-    running = served(metrics_port=0)
-    port = int(running.told["metrics"].split(":")[2].split("/")[0])
+async def test_a_scrape_that_never_ends_keeps_nobody_else_from_it(service: Served) -> None:
+    port = int(service.told["metrics"].split(":")[2].split("/")[0])
     stuck = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
-    assert await asyncio.to_thread(scrape, running)
+    assert await asyncio.to_thread(scrape, service)
     for _, writer in stuck:
         writer.close()
 
 
-async def test_the_directory_of_the_metrics_is_private_and_gone_in_the_end(
+async def test_with_a_token_only_they_are_on_no_other_port_and_their_directory_is_private_and_gone_in_the_end(
     served: MakeServed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    running = served(metrics_port=0)
+    running = served(metrics_token=TOKEN)
+    assert running.told["metrics"] is None
+    assert httpx.get(f"{running.base_url}/metrics", headers=BEARER, timeout=LIMIT).status_code == 200
     (directory,) = tmp_path.glob("leasehold-metrics-*")
     assert directory.stat().st_mode & 0o777 == 0o700
     assert list(directory.glob("*.db"))
-    running.send(15)
-    running.wait(60)
+    running.send(signal.SIGTERM)
+    running.wait()
     assert not directory.exists()
 
 
@@ -214,9 +218,8 @@ def test_settings_that_would_open_them_to_anybody_are_refused(
     assert TOKEN not in repr(Settings.load())
 
 
-async def test_a_port_that_is_in_use_is_told_by_its_setting(served: MakeServed) -> None:
-    first = served(metrics_port=0)
-    port = first.told["metrics"].split(":")[2].split("/")[0]
+async def test_a_port_that_is_in_use_is_told_by_its_setting(service: Served, served: MakeServed) -> None:
+    port = service.told["metrics"].split(":")[2].split("/")[0]
     with pytest.raises(AssertionError, match=f"127.0.0.1:{port} is in use .* LEASEHOLD_METRICS_PORT"):
         served(metrics_port=port)
 
@@ -229,15 +232,19 @@ trace.set_tracer_provider(TracerProvider())
 """
 
 
-async def test_workers_trace_if_their_process_is_started_with_a_provider(
+async def test_workers_trace_if_their_process_is_started_with_a_provider_and_have_no_metrics_unasked(
     served: MakeServed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(COLLECTS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     running = served()
+    # Metrics are closed unless they are asked for.
+    assert running.told["metrics"] is None
+    for headers in ({}, {"Authorization": "Bearer None"}):
+        assert httpx.get(f"{running.base_url}/metrics", headers=headers, timeout=LIMIT).status_code == 404
     trace_id, span_id = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     headers = {"traceparent": f"00-{trace_id}-{span_id}-01"}
-    answer = httpx.get(f"{running.base_url}/healthz", headers=headers, timeout=60)
+    answer = httpx.get(f"{running.base_url}/healthz", headers=headers, timeout=LIMIT)
     _, same_trace, own_span, _ = answer.headers["traceresponse"].split("-")
     assert same_trace == trace_id
     assert own_span != span_id, "a span of its own"
@@ -248,7 +255,7 @@ async def test_a_store_that_stops_is_logged_once_and_comes_back_by_itself(
     served: MakeServed, own_server: Callable[..., Server], log_format: str
 ) -> None:
     store = own_server("valkey9")
-    running = served(metrics_port=0, store_url=store.url, log_format=log_format, timeout=1)
+    running = served(metrics_port=0, store_url=store.url, log_format=log_format)
     async with running.client() as client, Api(client) as api:
         ana = await api.register("Ana")
         path = f"/api/documents/{await ana.create_document()}/lock"
@@ -262,7 +269,7 @@ async def test_a_store_that_stops_is_logged_once_and_comes_back_by_itself(
         async def is_back() -> bool:
             return (await ana.http.get(path)).status_code == 200
 
-        await eventually_async(is_back, 30)
+        await eventually_async(is_back)
     lines = running.log().splitlines()
     (away,) = [line for line in lines if "store_unavailable" in line and "leasehold.audit" not in line]
     (back,) = [line for line in lines if "store_is_back" in line]

@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 from tests.observe.recording import SCRIPTED, play, play_blocking
+from tests.support.waiting import LIMIT
 
 import leasehold
 from leasehold.observe import observe
@@ -94,7 +95,7 @@ async def test_a_span_says_what_happened(valkey: Server, traces: Traces) -> None
         request_id.reset(reset)
         assert await locks.try_acquire("deal:42") is None
         await locks.take("deal:42")
-        await lease.lost(20)
+        await lease.lost(LIMIT)
         with pytest.raises(leasehold.LeaseLost):
             await lease.release()
     acquired = traces.named("leasehold.acquire")
@@ -206,7 +207,7 @@ async def test_a_child_process_goes_on_with_its_parents_trace(
         headers = outgoing_headers()
         request_id.reset(reset)
     child = spawn(hold_in_this_trace, valkey.url, headers)
-    told = [await child.aread(60) for _ in range(4)]
+    told = [await child.aread(LIMIT) for _ in range(4)]
     here = span.get_span_context()
     for each, name in zip(told[:2], ("leasehold.acquire", "leasehold.release"), strict=True):
         assert each == {
@@ -274,7 +275,7 @@ async def test_no_secret_is_in_a_span(own_server: Callable[..., Server], traces:
         raise ValueError("the message is RESULT-CANARY")
 
     url = f"redis://holder:PASSWORD-CANARY@127.0.0.1:{store.port}"
-    async with leasehold.connect(url, timeout=1) as locks:
+    async with leasehold.connect(url, timeout=3) as locks:
         traces.watch(locks)
         lease = await locks.acquire("a")
         tokens.append(lease.token)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.observe.recording import SCRIPTED, Recorder, play, play_blocking
-from tests.support.waiting import eventually, eventually_async
+from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
 from leasehold.core.observing import LeaseEnded, Operation, Result, observed
@@ -57,7 +57,7 @@ async def test_a_grant_tells_its_fence_and_an_end_how_long_it_was_held(valkey: S
     assert isinstance(end, LeaseEnded)
     assert (end.reason, end.fence) == ("released", lease.fence)
     assert end.held is not None
-    assert 0.05 <= end.held < 20
+    assert 0.05 <= end.held < LIMIT
 
 
 async def test_who_waits_tells_how_long_for_how_many_and_the_hand_over(valkey: Server) -> None:
@@ -65,7 +65,7 @@ async def test_who_waits_tells_how_long_for_how_many_and_the_hand_over(valkey: S
         waiter.lookout.add(told := Recorder())
         lease = await holder.acquire("a")
         waiting = asyncio.create_task(waiter.acquire("a", wait=60, renew=True))
-        await eventually_async(lambda: _has_waiter(holder), 20)
+        await eventually_async(lambda: _has_waiter(holder))
         await lease.release()
         await (await waiting).release()
     result = told.result("acquire")
@@ -92,7 +92,7 @@ async def test_a_lease_that_is_taken_is_told_as_lost_when_its_holder_hears_of_it
         locks.lookout.add(told := Recorder())
         lease = await locks.acquire("a")
         await locks.take("a")
-        await lease.lost(20)
+        await lease.lost(LIMIT)
         assert told.ends() == [("a", "taken")]
 
 
@@ -100,7 +100,7 @@ async def test_a_lease_that_expires_unwatched_is_told_as_lost_once_when_it_is_no
     async with leasehold.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
         lease = await locks.acquire("a", ttl=0.5)
-        await lease.lost(20)
+        await lease.lost(LIMIT)
         with pytest.raises(leasehold.LeaseLost):
             await lease.release()
         with pytest.raises(leasehold.LeaseLost):
@@ -124,18 +124,18 @@ async def test_renewals_in_the_background_are_told(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
         async with locks.lock("a", ttl=9):
-            await eventually_async(lambda: told.renewals() == ["success"], 30)
+            await eventually_async(lambda: told.renewals()[:1] == ["success"])
 
 
 async def test_renewals_that_get_no_answer_are_told_and_so_is_the_loss(
     own_server: Callable[..., Server],
 ) -> None:
     store = own_server("valkey9")
-    async with leasehold.connect(store.url, timeout=1) as locks:
+    async with leasehold.connect(store.url, timeout=2) as locks:
         locks.lookout.add(told := Recorder())
-        lease = await locks.acquire("a", ttl=6, renew=True)
+        lease = await locks.acquire("a", ttl=9, renew=True)
         store.kill()
-        assert await lease.lost(30) == "expired"
+        assert await lease.lost(LIMIT) == "expired"
     assert "unavailable" in told.renewals()
     assert told.ends() == [("a", "expired")]
 
@@ -144,7 +144,7 @@ def test_renewals_by_the_thread_in_the_background_are_told(valkey: Server) -> No
     with leasehold.blocking.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
         with locks.lock("a", ttl=9):
-            eventually(lambda: "success" in told.renewals(), 30)
+            eventually(lambda: "success" in told.renewals())
 
 
 async def test_a_cancelled_acquire_is_told_as_cancelled(valkey: Server) -> None:
@@ -152,7 +152,7 @@ async def test_a_cancelled_acquire_is_told_as_cancelled(valkey: Server) -> None:
         waiter.lookout.add(told := Recorder())
         lease = await holder.acquire("a")
         waiting = asyncio.create_task(waiter.acquire("a", wait=60))
-        await eventually_async(lambda: _has_waiter(holder), 20)
+        await eventually_async(lambda: _has_waiter(holder))
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

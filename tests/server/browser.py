@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import httpx
+from tests.support.waiting import LIMIT
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from tests.server.secrecy import Secrets
 
 PASSWORD = "correct horse battery"
-PATIENCE = 20.0
-"""For what comes by itself, on a machine that has other things to do."""
+PATIENCE = LIMIT
+"""For what comes by itself."""
 
 CHANGES = {
     "document_locked",
@@ -130,9 +131,7 @@ class Browser:
         self._socket_url = socket_url.replace("http", "ws", 1) + "/ws"
         self._token = ""
         self._csrf = ""
-        self._http = httpx.AsyncClient(
-            base_url=rest_url, headers={"Leasehold-Tab": tab.name}, timeout=3 * PATIENCE
-        )
+        self._http = httpx.AsyncClient(base_url=rest_url, headers={"Leasehold-Tab": tab.name}, timeout=LIMIT)
 
     async def sign_in(self, *, register: bool = False) -> None:
         who = {"email": self.email, "password": PASSWORD}

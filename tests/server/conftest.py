@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
-from uuid import uuid4
 
 import httpx
 import pytest
 from tests.server.api import Api
-from tests.server.serving import Served
+from tests.server.databases import MigratedFile, PostgresDatabases
+from tests.server.serving import QUICK, Served
+from tests.server.shared_app import SharedApp
+from tests.support.waiting import LIMIT
 
 from leasehold.server import Settings, create_app
 
@@ -19,25 +21,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fastapi import FastAPI
-    from tests.support.postgres import Postgres
+    from tests.support.postgres import PostgresAddress
     from tests.support.servers import Server
 
 ADDRESS = "http://127.0.0.1:8000"
 """Where the application in this process believes to be."""
 
-ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+ON_SQLITE = pytest.mark.parametrize("database_kind", ["sqlite"])
 """For tests in which the database plays no part."""
 
-QUICK: dict[str, Any] = {
-    "secret_key": "a secret of the tests, which has to be long",
-    "argon2_time_cost": 1,
-    "argon2_memory_kib": 8,
-    "rate_acquire": "off",
-    "rate_keep": "off",
-    "rate_sign_in": "off",
-    "rate_other": "off",
-}
-"""Passwords that cost nothing, and no limits: a test that is about those sets them."""
+ON_POSTGRESQL = pytest.mark.parametrize("database_kind", ["postgresql"])
+"""For what SQLite does not have."""
 
 
 class MakeSettings(Protocol):
@@ -59,19 +53,50 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty database of the test's own, of each kind in turn."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/documents.sqlite"
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests marked `both_databases` run on each kind; the others on SQLite, and on both with `--full`."""
+    if "database_kind" not in metafunc.fixturenames:
         return
-    postgres: Postgres = request.getfixturevalue("postgres")
-    name = f"test_{uuid4().hex}"
-    with postgres.connect() as connection:
-        # From the template that nobody ever connects to, so that it is not in use.
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
-        yield f"postgresql://postgres@127.0.0.1:{postgres.port}/{name}"
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    if any("database_kind" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")):
+        return
+    is_wanted = metafunc.config.getoption("--full") or metafunc.definition.get_closest_marker(
+        "both_databases"
+    )
+    metafunc.parametrize("database_kind", ["sqlite", "postgresql"] if is_wanted else ["sqlite"])
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> MigratedFile:
+    """An SQLite database to be copied."""
+    return MigratedFile(tmp_path_factory.mktemp("migrated"))
+
+
+@pytest.fixture(scope="session")
+def postgres_databases(postgres: PostgresAddress) -> PostgresDatabases:
+    """Makes databases on the session's PostgreSQL."""
+    return PostgresDatabases(postgres)
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest, tmp_path: Path, database_kind: str) -> Iterator[str]:
+    """A migrated database of the test's own, without rows."""
+    if database_kind == "sqlite":
+        path = tmp_path / "documents.sqlite"
+        request.getfixturevalue("migrated_file").copy(path)
+        yield f"sqlite:///{path}"
+    else:
+        with request.getfixturevalue("postgres_databases").make(migrated=True) as url:
+            yield url
+
+
+@pytest.fixture
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path, database_kind: str) -> Iterator[str]:
+    """A database of the test's own that was never migrated."""
+    if database_kind == "sqlite":
+        yield f"sqlite:///{tmp_path}/empty.sqlite"
+    else:
+        with request.getfixturevalue("postgres_databases").make(migrated=False) as url:
+            yield url
 
 
 @pytest.fixture
@@ -113,10 +138,52 @@ async def app(make_app: MakeApp, settings: Settings) -> FastAPI:
     return await make_app(settings)
 
 
+def _shared_app(database_url: str, store: Server, directory: Path) -> SharedApp:
+    return SharedApp(
+        Settings(**QUICK, database_url=database_url, store_url=store.url, data_dir=directory / "data")
+    )
+
+
+@pytest.fixture(scope="session")
+def shared_sqlite_app(
+    migrated_file: MigratedFile, service_store: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedApp]:
+    """The application that tests share, with the usual settings."""
+    directory = tmp_path_factory.mktemp("shared")
+    migrated_file.copy(directory / "documents.sqlite")
+    with _shared_app(f"sqlite:///{directory}/documents.sqlite", service_store, directory) as app:
+        yield app
+
+
+@pytest.fixture(scope="session")
+def shared_postgresql_app(
+    postgres_databases: PostgresDatabases, service_store: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedApp]:
+    """The same on PostgreSQL."""
+    with (
+        postgres_databases.make(migrated=True) as url,
+        _shared_app(url, service_store, tmp_path_factory.mktemp("shared")) as app,
+    ):
+        yield app
+
+
 @pytest.fixture
-async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+def asked_app(request: pytest.FixtureRequest, database_kind: str) -> httpx.AsyncBaseTransport:
+    """The application that `client` and `api` ask: the shared one without rows, or the test's own if the test asks for `app`.
+
+    A test needs its own to look inside it, to patch what it is made from, and to look into `valkey`.
+    """
+    if "app" in request.fixturenames:
+        return httpx.ASGITransport(request.getfixturevalue("app"))
+    shared: SharedApp = request.getfixturevalue(f"shared_{database_kind}_app")
+    shared.empty()
+    return shared
+
+
+@pytest.fixture
+async def client(asked_app: httpx.AsyncBaseTransport) -> AsyncIterator[httpx.AsyncClient]:
     """Asks the application, as nobody in particular."""
-    async with client_of(app) as made:
+    async with httpx.AsyncClient(transport=asked_app, base_url=ADDRESS, timeout=LIMIT) as made:
         yield made
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import uvicorn
 import uvloop
 from tests.support.servers import reserve_port
+from tests.support.waiting import LIMIT
 
 from leasehold.server import Settings, create_app
 from leasehold.server.worker import configure
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 T = TypeVar("T")
-
-_START = 60.0
-_STOP = 30.0
-_ANSWER = 60.0
 
 
 class Fleet:
@@ -43,7 +40,7 @@ class Fleet:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of ``work``."""
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_ANSWER)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(2 * LIMIT)
 
     def call(self, work: Callable[[], object]) -> None:
         """Have ``work`` done, soon."""
@@ -57,7 +54,7 @@ class Fleet:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._started.wait(_START), "the workers did not start"
+        assert self._started.wait(LIMIT), "the workers did not start"
         if self._failure is not None:
             raise self._failure
         return self
@@ -65,7 +62,7 @@ class Fleet:
     def __exit__(self, *_: object) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(_STOP)
+        self._thread.join(LIMIT)
         assert not self._thread.is_alive(), "the workers did not end"
         if self._failure is not None:
             raise self._failure

@@ -17,6 +17,7 @@ import httpx
 from tests.server.api import PASSWORD, Api
 from tests.server.team import acquire, make_team, save
 from tests.support.launching import launch
+from tests.support.waiting import LIMIT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,7 +177,7 @@ def run(served: Served, seeds: Seeds, directory: Path, *, is_deep: bool, budget:
 
     Deep: cases that are made up, and scenarios. Otherwise each corner of the schema by itself.
     """
-    document = _linked(httpx.get(f"{served.base_url}/openapi.json", timeout=30).json())
+    document = _linked(httpx.get(f"{served.base_url}/openapi.json", timeout=LIMIT).json())
     (directory / "openapi.json").write_text(json.dumps(document))
     people = directory / "people.json"
     names = {"olga": seeds["emails"][0], "otto": seeds["strangers"][0]}

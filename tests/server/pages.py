@@ -21,11 +21,10 @@ ANA = {"email": "ana@example.com", "password": "correct horse battery", "display
 LOGIN = {"email": ANA["email"], "password": ANA["password"]}
 
 
-def page(app: FastAPI, cookies: Mapping[str, str] | None = None) -> httpx.AsyncClient:
-    """A browser of its own, which has these cookies already."""
-    return httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url=ADDRESS, cookies=dict(cookies or {})
-    )
+def page(asked: FastAPI | httpx.AsyncClient, cookies: Mapping[str, str] | None = None) -> httpx.AsyncClient:
+    """A browser of its own, which asks the application, or what the client asks, and has these cookies already."""
+    transport = asked._transport if isinstance(asked, httpx.AsyncClient) else httpx.ASGITransport(asked)
+    return httpx.AsyncClient(transport=transport, base_url=ADDRESS, cookies=dict(cookies or {}))
 
 
 async def register(client: httpx.AsyncClient, **changes: Any) -> dict[str, Any]:

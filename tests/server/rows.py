@@ -18,7 +18,6 @@ from leasehold.server.models import (
     DraftRow,
     MemberRow,
     ProjectRow,
-    Row,
     UserRow,
     VersionRow,
     new_id,
@@ -27,6 +26,8 @@ from leasehold.server.models import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from leasehold.server.models import Row
+
 Sessions = async_sessionmaker[AsyncSession]
 
 NOW = time.time()
@@ -34,12 +35,9 @@ NOW = time.time()
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[Sessions]:
-    """Empty tables."""
+    """Sessions on the migrated database at ``url``."""
     engine = open_engine(url)
     try:
-        async with engine.begin() as connection:
-            await connection.run_sync(Row.metadata.drop_all)
-            await connection.run_sync(Row.metadata.create_all)
         yield sessions_of(engine)
     finally:
         await close_engine(engine)

@@ -17,13 +17,29 @@ from typing import TYPE_CHECKING, Any, Self
 import httpx
 from tests.support.launching import launch
 from tests.support.processes import ROOT
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SERVE = [sys.executable, "-m", "leasehold", "serve"]
-_START = 150.0
+
+START = 100.0
+"""Seconds that only a hang takes: the first start in a fresh clone compiles everything that it imports."""
+
+QUICK: dict[str, Any] = {
+    "secret_key": "a secret of the tests, which has to be long",
+    "argon2_time_cost": 1,
+    "argon2_memory_kib": 8,
+    "rate_acquire": "off",
+    "rate_keep": "off",
+    "rate_sign_in": "off",
+    "rate_other": "off",
+}
+"""Passwords that cost nothing, and no limits: a test that is about those sets them."""
+
+METRICS_TOKEN = "METRICS-TOKEN-CANARY"
+"""Opens the metrics of the shared service."""
 
 
 def environ_of(settings: dict[str, Any]) -> dict[str, str]:
@@ -70,17 +86,32 @@ class Served:
         pids = [int(pid) for pid in children.split()]
         return [pid for pid in pids if _runs(pid, "leasehold.server.worker")]
 
+    def worker_of(self, client_port: int) -> int:
+        """The process id of the worker that serves the connection from this port."""
+        port = int(self.base_url.rpartition(":")[2])
+        inodes = set()
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            _, local, remote, *rest = line.split()
+            if int(local.split(":")[1], 16) == port and int(remote.split(":")[1], 16) == client_port:
+                inodes.add(f"socket:[{rest[6]}]")
+        for pid in self.workers():
+            for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(OSError):  # closed since it was listed
+                    if str(descriptor.readlink()) in inodes:
+                        return pid
+        raise AssertionError("no worker has this connection")
+
     def kill_worker(self, pid: int | None = None, how: signal.Signals = signal.SIGKILL) -> int:
         """End one (the first), and wait until it is gone if it was killed; its process id."""
         victim = self.workers()[0] if pid is None else pid
         os.kill(victim, how)
         if how == signal.SIGKILL:
-            eventually(lambda: victim not in self.workers(), 10, message="the worker is gone")
+            eventually(lambda: victim not in self.workers(), message="the worker is gone")
         return victim
 
     def client(self, **options: Any) -> httpx.AsyncClient:
         """Asks it. `headers={"Connection": "close"}` may meet another worker with every request."""
-        return httpx.AsyncClient(base_url=self.base_url, timeout=60, **options)
+        return httpx.AsyncClient(base_url=self.base_url, timeout=LIMIT, **options)
 
     def log(self) -> str:
         """What it and its workers have written to stderr."""
@@ -94,19 +125,24 @@ class Served:
     def send(self, how: signal.Signals) -> None:
         self._process.send_signal(how)
 
-    def wait(self, within: float = 150.0) -> int:
+    def wait(self, within: float = LIMIT) -> int:
         """Its exit code."""
         return self._process.wait(within)
 
     def close(self) -> None:
-        """End it and its workers."""
+        """End it and its workers: in order, so that it removes its temporary files, but without waiting for anyone."""
         workers = {*self.told.get("workers", ()), *(self.workers() if self.is_running else ())}
+        if self.told and self.is_running:
+            self.send(signal.SIGTERM)
+            self.send(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(LIMIT)
         self._process.kill()
         for pid in workers:
             if _runs(pid, "leasehold.server.worker"):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        self._process.wait(10)
+        self._process.wait(LIMIT)
         if self._process.stdout:
             self._process.stdout.close()
         self._log.close()
@@ -123,16 +159,49 @@ class Served:
 
     def _first_line(self) -> bytes:
         assert self._process.stdout
-        deadline, seen = time.monotonic() + _START, b""
+        deadline, seen = time.monotonic() + START, b""
         while b"\n" not in seen:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._process.stdout], [], [], left)[0]:
-                raise AssertionError(f"not started within {_START} s\n{self.log()}")
+                raise AssertionError(f"not started within {START} s\n{self.log()}")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:
-                raise AssertionError(f"ended ({self._process.wait(10)}) without a word\n{self.log()}")
+                raise AssertionError(f"ended ({self._process.wait(LIMIT)}) without a word\n{self.log()}")
             seen += data
         return seen
+
+
+class SharedService:
+    """One `leasehold serve` for all tests that only need *a* service: two workers, metrics, the documentation, and so
+    much time for a holder to save that the speed of the machine does not matter.
+
+    Its people and documents stay, so a test makes its own, and compares differences of counters.
+    """
+
+    def __init__(self, directory: Path, store_url: str) -> None:
+        self._settings = QUICK | {
+            "secret_key": None,  # the workers share the one in the data directory
+            "data_dir": directory,
+            "store_url": store_url,
+            "document_ttl": 60,
+            "document_save_within": 15,
+            "expose_docs": True,
+            "metrics_port": 0,
+            "metrics_token": METRICS_TOKEN,
+        }
+        self._served: Served | None = None
+
+    def running(self) -> Served:
+        """The service. A new one if a test has ended the last one, so that only that test fails."""
+        if self._served is None or not self._served.is_running:
+            self.close()
+            self._served = Served(["--workers", "2"], self._settings).__enter__()
+        return self._served
+
+    def close(self) -> None:
+        if self._served is not None:
+            self._served.close()
+            self._served = None
 
 
 def _runs(pid: int, module: str) -> bool:

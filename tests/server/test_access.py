@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from leasehold.documents.state import Editor
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 async def sessions(database_url: str) -> AsyncIterator[Sessions]:

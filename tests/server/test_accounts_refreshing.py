@@ -38,6 +38,7 @@ async def test_refreshing_rotates_the_cookie_and_gives_an_access_token(client: h
         assert me.status_code == 200
 
 
+@pytest.mark.both_databases
 async def test_a_used_cookie_ends_the_session_for_everybody(client: httpx.AsyncClient, app: FastAPI) -> None:
     token = (await register(client))["access_token"]
     stolen = dict(client.cookies)
@@ -50,23 +51,22 @@ async def test_a_used_cookie_ends_the_session_for_everybody(client: httpx.AsyncC
     assert_problem(await client.get("/api/auth/me", headers=bearer(token)), 401, "not_signed_in")
 
 
-async def test_two_tabs_may_refresh_at_once(client: httpx.AsyncClient, app: FastAPI) -> None:
+@pytest.mark.both_databases
+async def test_two_tabs_may_refresh_at_once(client: httpx.AsyncClient) -> None:
     await register(client)
     shared = dict(client.cookies)
-    async with page(app, shared) as one, page(app, shared) as other:
+    async with page(client, shared) as one, page(client, shared) as other:
         answers = await asyncio.gather(refresh(one), refresh(other))
     assert [answer.status_code for answer in answers] == [200, 200]
     assert (await refresh(client)).status_code == 200
 
 
-async def test_a_tab_far_behind_is_told_to_ask_again_and_keeps_its_cookie(
-    client: httpx.AsyncClient, app: FastAPI
-) -> None:
+async def test_a_tab_far_behind_is_told_to_ask_again_and_keeps_its_cookie(client: httpx.AsyncClient) -> None:
     await register(client)
     old = dict(client.cookies)
     await refresh(client)
     await refresh(client)
-    async with page(app, old) as behind:
+    async with page(client, old) as behind:
         answer = await refresh(behind)
     assert_problem(answer, 409, "in_progress")
     assert answer.headers["retry-after"] == "1"
@@ -79,14 +79,14 @@ async def test_without_a_cookie_there_is_no_session(client: httpx.AsyncClient) -
 
 
 @ON_SQLITE
-async def test_a_cookie_that_we_did_not_make_is_nobodys(client: httpx.AsyncClient, app: FastAPI) -> None:
+async def test_a_cookie_that_we_did_not_make_is_nobodys(client: httpx.AsyncClient) -> None:
     await register(client)
     session_id = client.cookies["leasehold_refresh"].partition(".")[0]
     made_up = {
         "leasehold_csrf": client.cookies["leasehold_csrf"],
         "leasehold_refresh": f"{session_id}.guess",
     }
-    async with page(app, made_up) as guessing:
+    async with page(client, made_up) as guessing:
         assert_problem(await refresh(guessing), 401, "not_signed_in")
     assert (await refresh(client)).status_code == 200
 
@@ -102,21 +102,21 @@ async def test_a_page_of_somebody_else_is_refused(client: httpx.AsyncClient, ver
 
 
 @ON_SQLITE
-async def test_a_csrf_token_of_another_session_is_refused(client: httpx.AsyncClient, app: FastAPI) -> None:
+async def test_a_csrf_token_of_another_session_is_refused(client: httpx.AsyncClient) -> None:
     """Somebody may have planted their own cookie, and so know what is in it."""
     await register(client)
-    async with page(app) as ben:
+    async with page(client) as ben:
         theirs = (await register(ben, email="ben@example.com"))["csrf_token"]
     planted = {"leasehold_refresh": client.cookies["leasehold_refresh"], "leasehold_csrf": theirs}
-    async with page(app, planted) as attacked:
+    async with page(client, planted) as attacked:
         answer = await attacked.post("/api/auth/refresh", headers={"X-CSRF-Token": theirs})
     assert_problem(answer, 403, "not_allowed")
 
 
 @ON_SQLITE
-async def test_the_header_alone_is_not_enough(client: httpx.AsyncClient, app: FastAPI) -> None:
+async def test_the_header_alone_is_not_enough(client: httpx.AsyncClient) -> None:
     await register(client)
     only = {"leasehold_refresh": client.cookies["leasehold_refresh"]}
-    async with page(app, only) as other:
+    async with page(client, only) as other:
         answer = await other.post("/api/auth/refresh", headers=csrf(client))
     assert_problem(answer, 403, "not_allowed")

@@ -65,6 +65,7 @@ async def test_registering_makes_an_account_and_signs_in(client: httpx.AsyncClie
     assert me.json() == {key: user[key] for key in ("id", "email", "display_name", "created_at")}
 
 
+@pytest.mark.both_databases
 async def test_the_same_address_in_any_case_is_taken(client: httpx.AsyncClient) -> None:
     user = await register(client, email="Ana@Example.COM")
     assert user["email"] == "ana@example.com"
@@ -73,6 +74,7 @@ async def test_the_same_address_in_any_case_is_taken(client: httpx.AsyncClient) 
     assert "set-cookie" not in again.headers
 
 
+@pytest.mark.both_databases
 async def test_of_many_at_once_with_one_address_one_gets_it(client: httpx.AsyncClient) -> None:
     asked = [client.post("/api/auth/register", json=ANA) for _ in range(8)]
     statuses = sorted(answer.status_code for answer in await asyncio.gather(*asked))

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from tests.support.servers import Server
 
-    from leasehold.server import Settings
 
 OPEN = {
     "/healthz",
@@ -36,10 +35,12 @@ OPEN = {
 
 
 @ON_SQLITE
-def test_making_it_opens_nothing(settings: Settings, tmp_path: Path, valkey: Server) -> None:
+def test_making_it_opens_nothing(
+    make_settings: MakeSettings, empty_database_url: str, tmp_path: Path, valkey: Server
+) -> None:
     connections = valkey.info("stats")["total_connections_received"]
-    create_app(settings)
-    assert not (tmp_path / "documents.sqlite").exists()
+    create_app(make_settings(database_url=empty_database_url))
+    assert not (tmp_path / "empty.sqlite").exists()
     assert not (tmp_path / "data").exists()
     assert valkey.info("stats")["total_connections_received"] - connections <= 1  # our own look
 
@@ -84,7 +85,7 @@ async def test_it_starts_without_the_store_and_serves_locks_when_it_comes(
         async def is_granted() -> bool:
             return (await ana.http.post(f"/api/documents/{document}/lock")).status_code == 200
 
-        await eventually_async(is_granted, 20)
+        await eventually_async(is_granted)
 
 
 @ON_SQLITE
@@ -219,7 +220,7 @@ async def test_a_session_that_is_over_has_no_socket_and_no_ticket(app: FastAPI) 
         async def has_ended() -> bool:
             return await live._notices.have_ended([_admission(principal)]) == [True]
 
-        await eventually_async(has_ended, 10)
+        await eventually_async(has_ended)
 
 
 def _admission(principal: Any) -> Any:

@@ -29,6 +29,7 @@ async def test_whoever_makes_an_application_owns_it(api: Api) -> None:
     assert [(member["user_id"], member["role"]) for member in members] == [(ana.id, "owner")]
 
 
+@pytest.mark.both_databases
 async def test_everybody_sees_their_own_by_name_with_their_role(team: Team) -> None:
     second = await team.ana.create_application("Zebra")
     first = await team.ana.create_application("Aachen")
@@ -42,6 +43,7 @@ async def test_everybody_sees_their_own_by_name_with_their_role(team: Team) -> N
     assert (await team.otto.http.get("/api/applications")).json()["items"] == []
 
 
+@pytest.mark.both_databases
 async def test_lists_come_in_pages(api: Api) -> None:
     ana = await api.register("Ana")
     made = [await ana.create_application(f"A{number}") for number in range(5)]
@@ -73,6 +75,7 @@ async def test_owners_rename(team: Team) -> None:
     assert (await team.vera.http.get(path)).json() == renamed | {"role": "viewer"}
 
 
+@pytest.mark.both_databases
 async def test_owners_delete_with_everything_inside(team: Team) -> None:
     project_id = await team.ana.create_project(team.application_id)
     document_id = await team.document()
@@ -141,6 +144,7 @@ async def test_half_a_character_is_no_name(api: Api) -> None:
     assert problem(await ana.http.post("/api/applications", **sent)) == (422, "invalid_request")
 
 
+@pytest.mark.both_databases
 async def test_names_in_any_language(api: Api) -> None:
     ana = await api.register("Ana")
     for name in ("Übersicht", "計画", "план 🗺", "x" * 200, "DROP TABLE users; --", "%s {0} <b>"):
@@ -155,6 +159,7 @@ async def test_members_that_nobody_may_set_are_refused(api: Api) -> None:
         assert problem(answer) == (422, "invalid_request")
 
 
+@pytest.mark.both_databases
 async def test_ids_that_cannot_be_are_not_found(api: Api) -> None:
     ana = await api.register("Ana")
     for which in ("nothing", "null", "0", "%7B%7D", "' OR 1=1 --", new_id().upper()):

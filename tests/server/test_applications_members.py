@@ -24,6 +24,7 @@ def members_of(team: Team) -> str:
     return f"/api/applications/{team.application_id}/members"
 
 
+@pytest.mark.both_databases
 async def test_an_owner_adds_whoever_is_registered(team: Team) -> None:
     body = {"email": team.otto.email.upper(), "role": "viewer"}
     answer = await team.olga.http.post(members_of(team), json=body)
@@ -61,6 +62,7 @@ async def test_a_member_needs_an_address_and_a_role(team: Team) -> None:
     )
 
 
+@pytest.mark.both_databases
 async def test_members_see_each_other_and_owners_see_addresses(team: Team) -> None:
     seen = (await team.olga.http.get(members_of(team))).json()["items"]
     assert [(member["user_name"], member["role"]) for member in seen] == [
@@ -122,6 +124,7 @@ async def test_the_last_owner_stays_the_owner(team: Team) -> None:
     assert problem(await team.ana.http.delete(f"{members_of(team)}/{team.ana.id}")) == (409, "already_exists")
 
 
+@pytest.mark.both_databases
 async def test_owners_who_leave_at_once_leave_one_of_them(team: Team) -> None:
     owners = [team.olga, team.ana, team.ben, team.vera]
     for person in owners[1:]:
@@ -135,6 +138,7 @@ async def test_owners_who_leave_at_once_leave_one_of_them(team: Team) -> None:
     assert [(member["user_id"], member["role"]) for member in members] == [(last.id, "owner")]
 
 
+@pytest.mark.both_databases
 async def test_owners_who_demote_each_other_at_once_leave_one_of_them(team: Team) -> None:
     await team.olga.http.patch(f"{members_of(team)}/{team.ana.id}", json={"role": "owner"})
     await asyncio.gather(
@@ -145,6 +149,7 @@ async def test_owners_who_demote_each_other_at_once_leave_one_of_them(team: Team
     assert [member["role"] for member in members].count("owner") == 1
 
 
+@pytest.mark.both_databases
 async def test_one_person_added_many_times_at_once_is_one_member(team: Team) -> None:
     body = {"email": team.otto.email, "role": "viewer"}
     answers = await asyncio.gather(*(team.olga.http.post(members_of(team), json=body) for _ in range(5)))

@@ -50,7 +50,7 @@ class Notices:
 
 
 @pytest.fixture
-async def notices(valkey: Server, team: Team) -> AsyncIterator[Notices]:
+async def notices(valkey: Server, team: Team, app: FastAPI) -> AsyncIterator[Notices]:
     async with redis.asyncio.from_url(valkey.url) as connection, connection.pubsub() as subscription:
         await subscription.subscribe(CHANNEL)
         yield Notices(subscription, connection)

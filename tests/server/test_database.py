@@ -12,28 +12,30 @@ import pytest
 from sqlalchemy import func, select, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from tests.server.conftest import ON_POSTGRESQL, ON_SQLITE
 from tests.support.servers import reserve_port
+from tests.support.waiting import LIMIT
 
 from leasehold import InvalidRequest, StoreUnavailable
 from leasehold.server.database import async_url, close_engine, open_engine, reading, sessions_of, writing
-from leasehold.server.migrating import migrate
 from leasehold.server.models import SessionRow, UserRow, new_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from tests.support.postgres import Postgres
+    from tests.support.postgres import PostgresAddress
     from tests.support.processes import Child
     from tests.support.proxy import FaultProxy
 
 Sessions = async_sessionmaker[AsyncSession]
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Sessions]:
     engine = open_engine(database_url)
-    await migrate(engine)
     yield sessions_of(engine)
     await close_engine(engine)
 
@@ -148,25 +150,26 @@ async def _write_in_another_process(parent: object, url: str, rounds: int) -> No
 
 
 async def test_no_update_is_lost_among_processes(
-    database: Sessions, database_url: str, spawn: Callable[..., Child]
+    database: Sessions, database_url: str, spawn: Callable[..., Child], full: bool
 ) -> None:
     await add(database, make_user(created_at=0.0))
-    children = [spawn(_write_in_another_process, database_url, 20) for _ in range(3)]
+    processes = 3 if full else 2
+    children = [spawn(_write_in_another_process, database_url, 20) for _ in range(processes)]
     for child in children:
-        assert await child.aread(90) == {"ready": True}
+        assert await child.aread(LIMIT) == {"ready": True}
     for child in children:
         child.tell()
     for child in children:
-        assert await child.aread(90) == {"done": True}
+        assert await child.aread(LIMIT) == {"done": True}
     async with reading(database) as session:
-        assert await session.scalar(select(UserRow.created_at)) == 60
+        assert await session.scalar(select(UserRow.created_at)) == 20 * processes
 
 
 async def test_readers_do_not_wait_for_a_writer(database: Sessions) -> None:
     async with writing(database) as session:
         session.add(make_user())
         await session.flush()
-        assert await asyncio.wait_for(count(database), 10) == 0
+        assert await asyncio.wait_for(count(database), LIMIT) == 0
     assert await count(database) == 1
 
 
@@ -229,9 +232,9 @@ async def test_no_database_is_unavailable(tmp_path: Path) -> None:
     port.close()
 
 
-@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@ON_POSTGRESQL
 async def test_an_ended_connection_is_unavailable_once_and_then_replaced(
-    database: Sessions, postgres: Postgres
+    database: Sessions, postgres: PostgresAddress
 ) -> None:
     async def be_ended() -> None:
         async with writing(database) as session:
@@ -245,7 +248,7 @@ async def test_an_ended_connection_is_unavailable_once_and_then_replaced(
     assert await count(database) == 0
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@ON_SQLITE
 async def test_sqlite_syncs_every_commit(database: Sessions) -> None:
     async with writing(database) as session:
         pragmas = [
@@ -255,7 +258,7 @@ async def test_sqlite_syncs_every_commit(database: Sessions) -> None:
     assert pragmas == ["wal", 2, 1]
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@ON_SQLITE
 async def test_a_busy_sqlite_is_unavailable_after_a_while(
     database: Sessions, database_url: str, tmp_path: Path
 ) -> None:
@@ -268,13 +271,13 @@ async def test_a_busy_sqlite_is_unavailable_after_a_while(
     await add(database, make_user())
 
 
-@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@ON_POSTGRESQL
 async def test_a_silent_postgresql_is_unavailable_after_a_while(
-    database: Sessions, database_url: str, postgres: Postgres, proxy: Callable[[int], FaultProxy]
+    database: Sessions, database_url: str, postgres: PostgresAddress, proxy: Callable[[int], FaultProxy]
 ) -> None:
     between = proxy(postgres.port)
     engine = open_engine(
-        database_url.replace(f":{postgres.port}/", f":{between.port}/"), patience=1, statement=0.2
+        database_url.replace(f":{postgres.port}/", f":{between.port}/"), patience=10, statement=2
     )
 
     async def be_ignored() -> None:
@@ -290,10 +293,10 @@ async def test_a_silent_postgresql_is_unavailable_after_a_while(
     await close_engine(engine)
 
 
-@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@ON_POSTGRESQL
 async def test_a_paused_writer_does_not_keep_its_rows_for_ever(database: Sessions, database_url: str) -> None:
     await add(database, make_user())
-    engine = open_engine(database_url, patience=1)
+    engine = open_engine(database_url, patience=4)
     has_it, go_on = asyncio.Event(), asyncio.Event()
 
     async def pause() -> None:
@@ -303,7 +306,7 @@ async def test_a_paused_writer_does_not_keep_its_rows_for_ever(database: Session
             await go_on.wait()
 
     paused = asyncio.create_task(pause())
-    await has_it.wait()
+    await asyncio.wait_for(has_it.wait(), LIMIT)
     async with writing(database) as session:
         await session.execute(update(UserRow).values(created_at=2.0))  # waits until the other is thrown out
     go_on.set()

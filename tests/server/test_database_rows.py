@@ -12,21 +12,24 @@ import pytest
 from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from tests.server.conftest import ON_POSTGRESQL, ON_SQLITE
 from tests.support.servers import reserve_port
+from tests.support.waiting import LIMIT
 
 from leasehold import StoreUnavailable
 from leasehold.server.database import close_engine, open_engine, reading_rows, sessions_of, writing_rows
-from leasehold.server.migrating import migrate
 from leasehold.server.models import UserRow, new_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from tests.support.postgres import Postgres
+    from tests.support.postgres import PostgresAddress
     from tests.support.proxy import FaultProxy
 
 Sessions = async_sessionmaker[AsyncSession]
+
+pytestmark = pytest.mark.both_databases
 
 USERS = UserRow.__table__
 COUNT = select(func.count()).select_from(USERS)
@@ -35,7 +38,6 @@ COUNT = select(func.count()).select_from(USERS)
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Sessions]:
     engine = open_engine(database_url)
-    await migrate(engine)
     yield sessions_of(engine)
     await close_engine(engine)
 
@@ -94,7 +96,7 @@ async def test_a_reader_waits_for_no_writer_and_sees_each_commit(database: Sessi
     async with reading_rows(database) as reader:
         async with writing_rows(database) as writer:
             await writer.execute(insert(USERS), user())
-            assert await asyncio.wait_for(reader.scalar(COUNT), 10) == 0
+            assert await asyncio.wait_for(reader.scalar(COUNT), LIMIT) == 0
         assert await reader.scalar(COUNT) == 1
 
 
@@ -133,7 +135,7 @@ async def test_no_database_is_unavailable(tmp_path: Path) -> None:
             await close_engine(engine)
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@ON_SQLITE
 async def test_a_busy_sqlite_is_unavailable_after_a_while(
     database: Sessions, database_url: str, tmp_path: Path
 ) -> None:
@@ -146,9 +148,9 @@ async def test_a_busy_sqlite_is_unavailable_after_a_while(
     await add(database)
 
 
-@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@ON_POSTGRESQL
 async def test_an_ended_connection_is_unavailable_once_and_then_replaced(
-    database: Sessions, postgres: Postgres
+    database: Sessions, postgres: PostgresAddress
 ) -> None:
     async def be_ended() -> None:
         async with writing_rows(database) as connection:
@@ -162,13 +164,13 @@ async def test_an_ended_connection_is_unavailable_once_and_then_replaced(
     assert await count(database) == 0
 
 
-@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@ON_POSTGRESQL
 async def test_a_silent_postgresql_is_unavailable_after_a_while(
-    database: Sessions, database_url: str, postgres: Postgres, proxy: Callable[[int], FaultProxy]
+    database: Sessions, database_url: str, postgres: PostgresAddress, proxy: Callable[[int], FaultProxy]
 ) -> None:
     between = proxy(postgres.port)
     engine = open_engine(
-        database_url.replace(f":{postgres.port}/", f":{between.port}/"), patience=1, statement=0.2
+        database_url.replace(f":{postgres.port}/", f":{between.port}/"), patience=10, statement=2
     )
 
     async def be_ignored() -> None:

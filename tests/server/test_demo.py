@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from sqlalchemy import select
 from tests.server.api import PASSWORD, Api
 from tests.server.conftest import ON_SQLITE, MakeApp, MakeServed, MakeSettings, client_of
@@ -31,6 +32,7 @@ async def sign_in(client: httpx.AsyncClient, email: str, password: str) -> httpx
     return await client.post("/api/auth/login", json={"email": email, "password": password})
 
 
+@pytest.mark.both_databases
 async def test_everybody_of_the_team_can_sign_in_and_see_their_part(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
@@ -79,6 +81,7 @@ async def test_starting_again_changes_nothing(make_app: MakeApp, make_settings: 
     assert await rows(await make_app(settings)) == first
 
 
+@pytest.mark.both_databases
 async def test_workers_that_start_at_once_make_one_team(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
@@ -88,6 +91,7 @@ async def test_workers_that_start_at_once_make_one_team(
     assert (await rows(apps[0]))["documents"] == 3
 
 
+@pytest.mark.both_databases
 async def test_a_crowd_that_saw_no_users_makes_one_team(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
@@ -114,6 +118,7 @@ async def test_without_the_demo_nobody_exists(app: FastAPI) -> None:
     assert set((await rows(app)).values()) == {0}
 
 
+@pytest.mark.both_databases
 async def test_outside_the_demo_its_passwords_are_good_for_nothing(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:

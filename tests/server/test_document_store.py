@@ -27,6 +27,8 @@ from leasehold.server.models import DraftRow, VersionRow, new_id
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+pytestmark = pytest.mark.both_databases
+
 
 class Shelf:
     """One document and two people who want to write it."""

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.util import await_only
+from tests.server.conftest import ON_POSTGRESQL
 from tests.server.rows import (
     Sessions,
     add_document,
@@ -22,6 +23,7 @@ from tests.server.rows import (
     opened,
     versions_of,
 )
+from tests.support.waiting import LIMIT
 
 from leasehold.documents.ports import Grant, Rescued, Save, Saved
 from leasehold.errors import StaleFence
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from tests.support.processes import Child, Parent
 
     from leasehold.documents.state import Editor
+
+pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
@@ -226,7 +230,7 @@ async def overtake_a_save(sessions: Sessions, second_worker: Sessions, *, within
     has_come, go = stop_at(sessions.kw["bind"], "INSERT INTO versions")
     async with asyncio.TaskGroup() as group:
         group.create_task(history.save(store, Save(document_id, ana, "hers", 0, 1)))
-        await asyncio.wait_for(has_come.wait(), 10)
+        await asyncio.wait_for(has_come.wait(), LIMIT)
         registering = group.create_task(history.register(other, Grant(document_id, ben, 2)))
         # One that does not wait for the other ends within this; one that does is not hurried.
         await asyncio.wait({registering}, timeout=within)
@@ -253,7 +257,7 @@ async def overtake_with_a_grant(sessions: Sessions, second_worker: Sessions, *, 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(document_store, "writing_rows", slow)
             group.create_task(history.register(store, Grant(document_id, ben, 2)))
-            await asyncio.wait_for(has_come.wait(), 10)
+            await asyncio.wait_for(has_come.wait(), LIMIT)
         has_compared, go_on = stop_at(second_worker.kw["bind"], "INSERT INTO versions")
         go_on.set()
         comparing = group.create_task(has_compared.wait())
@@ -280,7 +284,7 @@ async def test_a_grant_and_the_save_that_it_overtakes_wait_for_each_other(
 
 
 @INTERLEAVINGS
-@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@ON_POSTGRESQL
 async def test_without_the_lock_on_the_row_the_checker_complains(
     sessions: Sessions,
     second_worker: Sessions,
@@ -290,7 +294,7 @@ async def test_without_the_lock_on_the_row_the_checker_complains(
     unlocked = saving._LOCK_ROW._clone()
     unlocked._for_update_arg = None
     monkeypatch.setattr(saving, "_LOCK_ROW", unlocked)
-    assert await overtake(sessions, second_worker, within=20)
+    assert await overtake(sessions, second_worker, within=LIMIT)
 
 
 async def save_and_die(parent: Parent, url: str, document_id: str, user_id: str, where: str) -> None:
@@ -328,7 +332,7 @@ async def test_a_killed_save_left_all_or_nothing_and_is_asked_again(
     store = SqlDocumentStore(sessions)
     await store.register(Grant(document_id, ana, 7))
     child = spawn(save_and_die, database_url, document_id, ana.user_id, where or "nothing")
-    assert await child.aread() == {"reached": where or "end"}
+    assert await child.aread(LIMIT) == {"reached": where or "end"}
     child.kill()
     assert len(await versions_of(sessions, document_id)) == kept
     assert (await document_of(sessions, document_id)).version == kept

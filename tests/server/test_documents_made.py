@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import event
 from tests.server.conftest import ON_SQLITE
 from tests.server.team import Team, acquire, make_team, problem, save
+from tests.support.waiting import LIMIT
 
 from leasehold.documents.state import Editor
 from leasehold.documents.tabs import digest_of
@@ -110,6 +111,7 @@ async def test_renaming_takes_an_editor_and_no_lock(team: Team) -> None:
     assert (await team.vera.http.get(path)).json()["title"] == "Yes"
 
 
+@pytest.mark.both_databases
 class TestListing:
     async def test_it_has_what_one_can_see_newest_change_first(self, team: Team) -> None:
         project_id = await team.ana.create_project(team.application_id)
@@ -157,6 +159,7 @@ class TestListing:
 
 
 class TestDeleting:
+    @pytest.mark.both_databases
     async def test_it_takes_an_owner(self, team: Team) -> None:
         document_id = await team.document()
         path = f"/api/documents/{document_id}"
@@ -186,6 +189,7 @@ class TestDeleting:
         assert (await team.olga.http.delete(f"/api/documents/{document_id}")).status_code == 204
         assert not (await app.state.services.locks.state(document_id)).is_locked
 
+    @pytest.mark.both_databases
     async def test_a_grant_in_between_keeps_it(self, team: Team, app: FastAPI) -> None:
         document_id = await team.document()
         locks, editor = app.state.services.locks, Editor(team.ana.id, "Ana", digest_of("tab of Ana"))
@@ -201,13 +205,14 @@ class TestDeleting:
 
         locks.states = look_and_wait
         deleting = asyncio.ensure_future(team.olga.http.delete(f"/api/documents/{document_id}"))
-        await asyncio.wait_for(is_free.wait(), 10)
+        await asyncio.wait_for(is_free.wait(), LIMIT)
         granted = await locks.acquire(document_id, editor)
         go.set()
         assert problem(await deleting) == (409, "lock_busy")
         assert (await save(team.ana, document_id, "text", 0, str(granted.fence))).json()["version"] == 1
 
 
+@pytest.mark.both_databases
 async def test_reading_one_is_one_question_to_the_database(team: Team, app: FastAPI) -> None:
     document_id = await team.document()
     asked: list[str] = []

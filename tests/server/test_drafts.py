@@ -56,6 +56,7 @@ async def case(team: Team) -> Case:
     return Case(team, document_id, fence, rescued.json()["draft_id"])
 
 
+@pytest.mark.both_databases
 async def test_editors_see_all_drafts_open_ones_first(case: Case) -> None:
     team = case.team
     later = (await save(team.ben, case.document_id, "later", 0, "1")).json()["draft_id"]
@@ -113,6 +114,7 @@ class TestComparing:
 
 
 class TestRestoring:
+    @pytest.mark.both_databases
     async def test_under_the_lock_it_is_the_next_version(self, case: Case) -> None:
         answer = await case.restore(case.team.ana)
         assert (answer.status_code, answer.json()) == (200, {"version": 2, "lock_lost": False})
@@ -159,11 +161,13 @@ class TestRestoring:
             assert (await case.restore(case.team.ana, base=2)).json()["version"] == 2
         assert (await case.draft())["status"] == "restored"
 
+    @pytest.mark.both_databases
     async def test_many_at_once_make_one_version(self, case: Case) -> None:
         answers = await asyncio.gather(*(case.restore(case.team.ana) for _ in range(5)))
         assert {(answer.status_code, answer.json()["version"]) for answer in answers} == {(200, 2)}
         assert (await case.document())["version"] == 2
 
+    @pytest.mark.both_databases
     async def test_it_is_settled_and_made_a_version_together_or_not_at_all(
         self, case: Case, app: FastAPI, monkeypatch: pytest.MonkeyPatch
     ) -> None:

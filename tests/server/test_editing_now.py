@@ -31,6 +31,7 @@ async def locked(person: Person, **asked: Any) -> list[dict[str, Any]]:
     return answer.json()["items"]
 
 
+@pytest.mark.both_databases
 async def test_owners_see_who_edits_in_their_applications(team: Team) -> None:
     project_id = await team.ana.create_project(team.application_id)
     plan = await team.document("Plan")
@@ -65,6 +66,7 @@ async def test_nobody_else_does(team: Team) -> None:
     assert len(await locked(team.olga)) == 1, "personal documents have no owners to tell"
 
 
+@pytest.mark.both_databases
 async def test_it_comes_in_pages_and_in_batches(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locked_documents, "_BATCH", 3)
     monkeypatch.setattr(locked_documents, "_MOST_LOOKED_AT", 6)
@@ -84,7 +86,7 @@ async def test_it_comes_in_pages_and_in_batches(team: Team, monkeypatch: pytest.
     assert pages > 2
 
 
-@pytest.mark.usefixtures("_time_to_save")
+@pytest.mark.usefixtures("_time_to_save", "app")
 async def test_a_force_take_under_way_is_shown(team: Team) -> None:
     document_id = await team.document()
     grant = await acquire(team.ana, document_id)
@@ -93,7 +95,7 @@ async def test_a_force_take_under_way_is_shown(team: Team) -> None:
     async def is_shown() -> Any:
         return (await locked(team.olga))[0]["lock"]["taking"]
 
-    assert (await eventually_async(is_shown, 20))["user_id"] == team.olga.id
+    assert (await eventually_async(is_shown))["user_id"] == team.olga.id
     await save(team.ana, document_id, "text", 0, grant["fence"], release=True)
     assert (await taking).status_code == 200
     assert (await locked(team.olga))[0]["lock"]["lock_holder"]["same_user"] is True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
 from tests.support.waiting import eventually_async
 
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import httpx
-    import pytest
-    from tests.support.postgres import Postgres
+    from tests.support.postgres import PostgresAddress
     from tests.support.proxy import FaultProxy
     from tests.support.servers import Server
 
@@ -54,6 +54,7 @@ async def test_a_store_that_answers_with_an_error_is_not_ready(
         assert (await _not_ready(client))["store"] == "unavailable"
 
 
+@pytest.mark.both_databases
 async def test_without_the_database_it_lives_and_is_not_ready(
     make_app: MakeApp,
     make_settings: MakeSettings,
@@ -73,7 +74,7 @@ async def test_without_the_database_it_lives_and_is_not_ready(
             away.rename(directory)
             await _ready(client)
     else:
-        postgres: Postgres = request.getfixturevalue("postgres")
+        postgres: PostgresAddress = request.getfixturevalue("postgres")
         between = proxy(postgres.port)
         url = database_url.replace(f":{postgres.port}/", f":{between.port}/")
         app = await make_app(make_settings(database_url=url))
@@ -104,6 +105,7 @@ async def test_what_is_missing_is_told_without_its_address(
 
 
 @ON_SQLITE
+@pytest.mark.usefixtures("app")
 async def test_a_crowd_asks_the_store_once(client: httpx.AsyncClient, valkey: Server) -> None:
     await client.get("/readyz")
     before = valkey.info("commandstats")["cmdstat_ping"]["calls"]
@@ -117,11 +119,11 @@ async def _not_ready(client: httpx.AsyncClient) -> dict[str, str]:
         answer = await client.get("/readyz")
         return answer.json() if answer.status_code == 503 else None
 
-    return await eventually_async(ask, 20) or {}
+    return await eventually_async(ask) or {}
 
 
 async def _ready(client: httpx.AsyncClient) -> None:
     async def ask() -> bool:
         return (await client.get("/readyz")).status_code == 200
 
-    await eventually_async(ask, 20)
+    await eventually_async(ask)

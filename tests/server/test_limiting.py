@@ -134,10 +134,10 @@ def test_asking_is_cheap() -> None:
 
 
 def _microseconds_each(limiter: Limiter, times: int = 2000) -> float:
-    began_at = time.perf_counter()
+    began_at = time.process_time()
     for _ in range(times):
         limiter.spend("acquire", "ana")
-    return (time.perf_counter() - began_at) / times * 1e6
+    return (time.process_time() - began_at) / times * 1e6
 
 
 @ON_SQLITE

@@ -15,6 +15,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
+from tests.server.conftest import ON_SQLITE
+from tests.support.waiting import LIMIT
 
 from leasehold import InvalidRequest, StoreUnavailable
 from leasehold.server import migrating
@@ -27,14 +29,17 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
     from sqlalchemy.ext.asyncio import AsyncEngine
+    from tests.conftest import Count
     from tests.support.processes import Child
 
 ROOT = Path(__file__).resolve().parents[2]
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
-async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
-    made = open_engine(database_url)
+async def engine(empty_database_url: str) -> AsyncIterator[AsyncEngine]:
+    made = open_engine(empty_database_url)
     yield made
     await close_engine(made)
 
@@ -132,16 +137,16 @@ async def _migrate_at_the_same_moment(parent: Any, url: str) -> None:
     parent.tell(done=True)
 
 
-async def test_four_processes_may_migrate_at_once(
-    engine: AsyncEngine, database_url: str, spawn: Callable[..., Child]
+async def test_several_processes_may_migrate_at_once(
+    engine: AsyncEngine, empty_database_url: str, spawn: Callable[..., Child], count: Count
 ) -> None:
-    children = [spawn(_migrate_at_the_same_moment, database_url) for _ in range(4)]
+    children = [spawn(_migrate_at_the_same_moment, empty_database_url) for _ in range(count(full=4, quick=2))]
     for child in children:
-        assert await child.aread(90) == {"ready": True}
+        assert await child.aread(LIMIT) == {"ready": True}
     for child in children:
         child.tell()
     for child in children:
-        assert await child.aread(90) == {"done": True}
+        assert await child.aread(LIMIT) == {"done": True}
     async with engine.connect() as connection:
         assert await connection.run_sync(differences) == []
         revisions = (await connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}"))).all()
@@ -168,13 +173,13 @@ async def _die_within_the_migration(parent: Any, url: str) -> None:
 
 
 async def test_whoever_is_killed_within_the_migration_leaves_nothing(
-    engine: AsyncEngine, database_url: str, spawn: Callable[..., Child]
+    engine: AsyncEngine, empty_database_url: str, spawn: Callable[..., Child]
 ) -> None:
-    child = spawn(_die_within_the_migration, database_url)
-    assert await child.aread(90) == {"nearly": True}
+    child = spawn(_die_within_the_migration, empty_database_url)
+    assert await child.aread(LIMIT) == {"nearly": True}
     waiting = asyncio.create_task(migrate(engine))
     child.kill()
-    await asyncio.wait_for(waiting, 60)
+    await asyncio.wait_for(waiting, LIMIT)
     async with engine.connect() as connection:
         assert await connection.run_sync(differences) == []
 
@@ -201,7 +206,7 @@ async def test_a_database_that_does_not_answer_is_unavailable(tmp_path: Path) ->
     await close_engine(engine)
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@ON_SQLITE
 async def test_rows_that_would_refer_to_nothing_stop_the_migration(engine: AsyncEngine) -> None:
     await migrate(engine)
     async with engine.connect() as connection:

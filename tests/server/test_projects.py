@@ -29,6 +29,7 @@ async def test_an_editor_makes_a_project_that_members_see(team: Team) -> None:
     assert (await team.otto.http.get("/api/projects")).json()["items"] == []
 
 
+@pytest.mark.both_databases
 async def test_projects_of_one_application(team: Team) -> None:
     other = await team.ana.create_application("Other")
     inside = [await team.ana.create_project(team.application_id, name) for name in ("B", "C", "A")]
@@ -63,6 +64,7 @@ async def test_only_what_is_known_may_be_said_of_a_project(team: Team) -> None:
         assert problem(await team.ana.http.post("/api/projects", json=body)) == (422, "invalid_request")
 
 
+@pytest.mark.both_databases
 async def test_an_owner_deletes_it_with_its_documents(team: Team) -> None:
     project_id = await team.ana.create_project(team.application_id)
     inside = await team.ana.create_document(project_id=project_id)

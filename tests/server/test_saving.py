@@ -10,7 +10,7 @@ from limits import parse
 from tests.server.api import Api
 from tests.server.conftest import ON_SQLITE, client_of
 from tests.server.team import Team, acquire, give_time_to_save, make_team, problem, save, take
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold.server import Settings
 from leasehold.server.content import MAX_DEPTH
@@ -36,6 +36,7 @@ async def content_of(team: Team, document_id: str) -> tuple[int, Any]:
     return document["version"], document["content"]
 
 
+@pytest.mark.both_databases
 async def test_what_is_saved_under_the_lock_is_the_next_version(team: Team) -> None:
     document_id = await team.document()
     grant = await acquire(team.ana, document_id)
@@ -70,6 +71,7 @@ async def test_a_save_after_the_lock_ended_is_kept_and_told(team: Team) -> None:
     assert (answer.status_code, answer.json()) == (200, {"version": 1, "lock_lost": True})
 
 
+@pytest.mark.both_databases
 async def test_a_save_after_somebody_elses_grant_is_a_draft(team: Team) -> None:
     document_id = await team.document()
     fence = (await acquire(team.ana, document_id))["fence"]
@@ -125,6 +127,7 @@ async def test_asking_again_after_a_lost_reply_gets_the_same_answer(team: Team) 
     assert (await team.ana.http.get(f"/api/documents/{document_id}/drafts")).json()["items"] == []
 
 
+@pytest.mark.both_databases
 async def test_of_twenty_saves_at_once_one_is_a_version(team: Team) -> None:
     document_id = await team.document()
     fence = (await acquire(team.ana, document_id))["fence"]
@@ -220,6 +223,7 @@ async def test_content_that_could_not_be_read_again_is_refused(team: Team, conte
     ["x" * 1_048_576, "ü" * 524_288, "\0\x1f\u2028", {}, {"": {"a": [None, 1, 0.5, 2**70, "é"]}}],
     ids=["as long as may be", "as many bytes", "controls", "object", "values"],
 )
+@pytest.mark.both_databases
 async def test_content_comes_back_as_it_was(team: Team, content: Any) -> None:
     document_id = await team.document()
     fence = (await acquire(team.ana, document_id))["fence"]
@@ -229,6 +233,7 @@ async def test_content_comes_back_as_it_was(team: Team, content: Any) -> None:
     assert version["content"] == content
 
 
+@pytest.mark.both_databases
 async def test_the_deepest_content_comes_back(team: Team) -> None:
     content: dict[str, Any] = {}
     for _ in range(MAX_DEPTH - 1):
@@ -242,6 +247,7 @@ async def test_the_deepest_content_comes_back(team: Team) -> None:
     assert (await team.ana.http.get(path)).json()["draft"]["content"] == content
 
 
+@pytest.mark.both_databases
 class TestVersions:
     async def test_they_are_listed_newest_first_and_read_by_number(self, team: Team) -> None:
         document_id = await team.document()
@@ -274,7 +280,7 @@ class TestVersions:
             assert answer.status_code == status
 
 
-@pytest.mark.usefixtures("_time_to_save")
+@pytest.mark.usefixtures("_time_to_save", "app")
 class TestForceTake:
     async def test_the_holders_last_text_is_a_version_before_the_taker_has_the_lock(self, team: Team) -> None:
         document_id = await team.document()
@@ -284,9 +290,9 @@ class TestForceTake:
         async def is_asked() -> bool:
             return bool((await team.ana.http.get(f"/api/documents/{document_id}/lock")).json()["taking"])
 
-        await eventually_async(is_asked, 20)
+        await eventually_async(is_asked)
         assert (await save(team.ana, document_id, "last words", 0, fence, release=True)).status_code == 200
-        taken = await asyncio.wait_for(taking, 40)
+        taken = await asyncio.wait_for(taking, LIMIT)
         assert (taken["content_version"], taken["saved"]) == (1, True)
         late = await save(team.ana, document_id, "later words", 1, fence)
         assert late.json()["reason"] == "stale_fence"
@@ -334,7 +340,7 @@ async def test_a_save_is_kept_while_the_store_of_locks_is_gone(
     make_app: MakeApp, make_settings: MakeSettings, own_server: Any
 ) -> None:
     server: Server = own_server("valkey9")
-    own = await make_app(make_settings(store_url=server.url, store_timeout=1))
+    own = await make_app(make_settings(store_url=server.url, store_timeout=3))
     async with client_of(own) as client, Api(client) as api:
         ana = await api.register("Ana")
         document_id = await ana.create_document()

@@ -12,7 +12,7 @@ from tests.server.api import Api
 from websockets.asyncio.client import connect
 
 if TYPE_CHECKING:
-    from tests.server.conftest import MakeServed
+    from tests.server.serving import Served
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -131,11 +131,10 @@ def test_every_promise_is_kept_by_a_test_that_there_is(promise: str) -> None:
         assert not name or name in names, test
 
 
-async def test_a_token_in_the_address_of_a_socket_signs_nobody_in(served: MakeServed) -> None:
-    running = served()
-    async with running.client() as client, Api(client) as api:
+async def test_a_token_in_the_address_of_a_socket_signs_nobody_in(service: Served) -> None:
+    async with service.client() as client, Api(client) as api:
         ana = await api.register()
-        address = running.base_url.replace("http", "ws") + f"/ws?token={ana.token}&access_token={ana.token}"
+        address = service.base_url.replace("http", "ws") + f"/ws?token={ana.token}&access_token={ana.token}"
         async with connect(address) as socket:
             await socket.send(json.dumps({"type": "ping", "data": {}}))
             heard = [json.loads(await socket.recv())["type"]]
@@ -143,18 +142,17 @@ async def test_a_token_in_the_address_of_a_socket_signs_nobody_in(served: MakeSe
         assert heard == ["error"]
         assert socket.close_code == 4401
         # uvicorn's own log of requests would show it.
-        assert ana.token not in running.log()
+        assert ana.token not in service.log()
 
 
-async def test_whoever_watches_still_may_not_write(served: MakeServed) -> None:
-    running = served()
-    async with running.client() as client, Api(client) as api:
+async def test_whoever_watches_still_may_not_write(service: Served) -> None:
+    async with service.client() as client, Api(client) as api:
         olga, vera = await api.register("Olga"), await api.register("Vera")
         application_id = await olga.create_application()
         await olga.add_member(application_id, vera, "viewer")
         document_id = await olga.create_document(application_id=application_id)
         grant = (await olga.http.post(f"/api/documents/{document_id}/lock")).json()
-        async with connect(running.base_url.replace("http", "ws") + "/ws") as socket:
+        async with connect(service.base_url.replace("http", "ws") + "/ws") as socket:
             for kind, data in (
                 ("authenticate", {"token": vera.token}),
                 ("join", {"document_id": document_id}),

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import func, select
+from tests.support.waiting import LIMIT
 
 from leasehold import NotSignedIn
 from leasehold.errors import InProgress
 from leasehold.server.database import close_engine, open_engine, reading, sessions_of, writing
-from leasehold.server.migrating import migrate
 from leasehold.server.models import RefreshTokenRow, Row, SessionRow, UserRow, new_id
 from leasehold.server.sessions import GRACE, Sessions, SignedIn
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 KEY = b"k" * 32
 DAY = 86_400
+
+pytestmark = pytest.mark.both_databases
 
 
 class Clock:
@@ -41,7 +43,6 @@ def clock() -> Clock:
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     engine = open_engine(database_url)
-    await migrate(engine)
     yield sessions_of(engine)
     await close_engine(engine)
 
@@ -267,8 +268,8 @@ async def test_tabs_at_two_workers_get_the_same_token(
     token = (await Sessions(database, KEY).start(ana)).refresh_token
     workers = [spawn(_refresh_in_another_process, database_url, KEY.decode(), token) for _ in range(2)]
     for worker in workers:
-        assert await worker.aread(90) == {"ready": True}
+        assert await worker.aread(LIMIT) == {"ready": True}
     for worker in workers:
         worker.tell()
-    answers = [(await worker.aread(90))["token"] for worker in workers]
+    answers = [(await worker.aread(LIMIT))["token"] for worker in workers]
     assert answers[0] == answers[1] != token

@@ -252,7 +252,7 @@ def test_the_service_is_the_model(office: Office, looks: Looks, count: Count) ->
     run_state_machine_as_test(
         lambda: OneDocument(office, looks),
         settings=settings(
-            max_examples=count(full=200, quick=15),
+            max_examples=count(full=200, quick=8),
             stateful_step_count=count(full=50, quick=25),
             deadline=None,
             print_blob=True,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
+from tests.support.waiting import LIMIT
 
 from leasehold.server.demo_team import TEAM
 
@@ -213,7 +214,7 @@ async def _raw(base_url: str, path: str) -> bytes:
     reader, writer = await asyncio.open_connection(host, int(port))
     request = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nAccept: text/html\r\n\r\n"
     writer.write(request.encode())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT):
         answer = await reader.read()
     writer.close()
     await writer.wait_closed()

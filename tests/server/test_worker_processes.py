@@ -7,39 +7,38 @@ import os
 import signal
 import socket
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 import pytest
 from tests.server.api import Api
-from tests.server.conftest import QUICK, MakeServed
-from tests.server.serving import SERVE, Served, environ_of
+from tests.server.serving import QUICK, SERVE, START, Served, environ_of
 from tests.support.servers import reserve_port
-from tests.support.waiting import eventually, eventually_async
+from tests.support.waiting import LIMIT, eventually, eventually_async
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from tests.support.postgres import Postgres
+    from tests.server.conftest import MakeServed
+    from tests.server.databases import PostgresDatabases
     from tests.support.servers import Server
 
 
-LONG = 150.0
-"""Starting a process takes a second or two, but not on a machine that has better things to do."""
-
+# Several starts in one test, each within `START`.
 pytestmark = pytest.mark.timeout(600)
 
 
 def ask(served: Served, path: str = "/readyz") -> httpx.Response:
     """On a connection of its own, which any worker may accept."""
-    return httpx.get(served.base_url + path, timeout=LONG)
+    return httpx.get(served.base_url + path, timeout=START)
 
 
 def refuses(served: Served) -> bool:
     """Whether nobody listens any more."""
     try:
-        socket.create_connection(("127.0.0.1", port_of(served)), 10).close()
+        socket.create_connection(("127.0.0.1", port_of(served)), LIMIT).close()
     except ConnectionRefusedError:
         return True
     return False
@@ -57,158 +56,27 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def test_it_serves_with_everything_embedded(served: MakeServed, tmp_path: Path) -> None:
+async def test_it_serves_with_everything_embedded_and_the_store_comes_back_when_it_was_killed(
+    served: MakeServed, tmp_path: Path
+) -> None:
     server = served(store_url=None, secret_key="canary-" * 8)
     assert ask(server).json() == {"status": "ready", "database": "ok", "store": "ok"}
     assert server.told["store_url"].startswith("unix:///")
     assert server.told["data_dir"] == str(tmp_path / "data")
     assert server.told["workers"] == server.workers()
-    assert server.told["demo"] == []
+    assert (server.told["demo"], server.told["metrics"]) == ([], None)
     assert server.complaints() == []
     # Arguments can be read by everybody on the machine.
     commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in (server.pid, *server.workers())]
     assert not any(b"canary" in command for command in commands)
 
-
-def test_a_signal_ends_it_and_its_workers(served: MakeServed) -> None:
-    server = served("--workers", "2")
-    workers = server.workers()
-    assert len(workers) == 2
-    server.send(signal.SIGHUP)  # the others: tests/cli
-    assert server.wait() == 0
-    assert all(is_gone(pid) for pid in workers)
-    assert server.complaints() == []
-
-
-def test_a_request_under_way_is_answered_at_the_end(served: MakeServed) -> None:
-    server = served(shutdown_seconds=60)
-    body = b'{"email": "a@example.com", "password": "long enough", "display_name": "Ana"}'
-    head = f"POST /api/auth/register HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", port_of(server)), 10) as slow:
-        slow.settimeout(LONG)
-        slow.sendall(head.encode() + body[:10])
-        ask(server)  # by then the request above has been read as well
-        server.send(signal.SIGTERM)
-        eventually(lambda: refuses(server), LONG, message="nobody new is let in")
-        slow.sendall(body[10:])
-        assert slow.recv(100).startswith(b"HTTP/1.1 201")
-    assert server.wait() == 0
-
-
-def test_whoever_does_not_finish_is_not_waited_for(served: MakeServed) -> None:
-    server = served(shutdown_seconds=0.5)
-    with socket.create_connection(("127.0.0.1", port_of(server)), 10) as slow:
-        slow.sendall(b"POST /api/auth/register HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
-        ask(server)
-        server.send(signal.SIGTERM)
-        assert server.wait() == 0
-
-
-def test_a_second_signal_does_not_wait(served: MakeServed) -> None:
-    server = served(shutdown_seconds=100)
-    with socket.create_connection(("127.0.0.1", port_of(server)), 10) as slow:
-        slow.sendall(b"POST /api/auth/register HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
-        ask(server)
-        worker = server.workers()[0]
-        server.send(signal.SIGTERM)
-        eventually(lambda: refuses(server), LONG, message="nobody new is let in")
-        server.send(signal.SIGINT)
-        assert server.wait() == 0
-        assert is_gone(worker)
-
-
-def test_a_worker_that_hangs_is_killed_at_the_end(served: MakeServed) -> None:
-    server = served(shutdown_seconds=0.5)
-    worker = server.workers()[0]
-    os.kill(worker, signal.SIGSTOP)
-    server.send(signal.SIGTERM)
-    assert server.wait() == 0
-    assert is_gone(worker)
-    assert "is killed" in server.log()
-
-
-def test_a_worker_that_dies_is_replaced_and_the_others_serve_on(served: MakeServed) -> None:
-    server = served("--workers", "2")
-    first, second = server.workers()
-    server.kill_worker(first)
-    assert ask(server).status_code == 200
-    eventually(lambda: len(server.workers()) == 2, LONG, message="there are two again")
-    assert second in server.workers()
-    assert first not in server.workers()
-    assert "ended with -9; another one is started" in server.log()
-    # The new one serves too: with the old one stopped nobody else would answer.
-    os.kill(second, signal.SIGSTOP)
-    try:
-        eventually(lambda: _answers_quickly(server), LONG, message="the new worker answers")
-    finally:
-        os.kill(second, signal.SIGCONT)
-
-
-def _answers_quickly(server: Served) -> bool:
-    try:
-        return httpx.get(server.base_url + "/healthz", timeout=2).status_code == 200
-    except httpx.TransportError:
-        return False
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=lambda how: how.name)
-def test_connections_wait_while_there_is_no_worker(served: MakeServed, how: signal.Signals) -> None:
-    server = served()
-    worker = server.kill_worker(how=how)
-    eventually(lambda: is_gone(worker), LONG, message="the worker is gone")
-    assert ask(server, "/healthz").status_code == 200
-    assert server.workers() != [worker]
-
-
-def test_workers_end_when_their_parent_is_killed(served: MakeServed) -> None:
-    server = served("--workers", "2")
-    workers = server.workers()
-    os.kill(server.pid, signal.SIGKILL)
-    eventually(lambda: all(is_gone(pid) for pid in workers), LONG, message="the workers are gone")
-
-
-def test_a_worker_that_starts_while_the_store_is_away_serves_when_it_is_back(
-    served: MakeServed, own_server: Callable[..., Server]
-) -> None:
-    store = own_server("valkey9")
-    server = served(store_url=store.url)
-    store.kill()
-    server.kill_worker()
-    answer = eventually(lambda: _not_ready(server), LONG)
-    assert (answer["database"], answer["store"]) == ("ok", "unavailable")
-    assert server.is_running
-    store.start()
-    eventually(lambda: ask(server).status_code == 200, LONG, message="it is ready again")
-
-
-def _not_ready(server: Served) -> Any:
-    answer = ask(server)
-    return answer.json() if answer.status_code == 503 else None
-
-
-def test_a_worker_that_starts_while_the_database_is_away_is_tried_again(
-    served: MakeServed, tmp_path: Path
-) -> None:
-    database = tmp_path / "elsewhere"
-    database.mkdir()
-    server = served(database_url=f"sqlite:///{database}/documents.sqlite")
-    hidden = database.rename(tmp_path / "hidden")
-    server.kill_worker()
-    eventually(lambda: server.log().count("another one is started") >= 2, LONG, message="it is tried again")
-    assert server.is_running
-    hidden.rename(database)
-    eventually(lambda: _answers_quickly(server), LONG, message="it serves again")
-
-
-async def test_the_embedded_store_comes_back_when_it_was_killed(served: MakeServed, tmp_path: Path) -> None:
-    server = served(store_url=None)
     store = _listening_process(tmp_path / "data" / "server.sock")
     os.kill(store, signal.SIGKILL)
 
     def is_ready() -> bool:
         return is_gone(store) and ask(server).status_code == 200
 
-    await eventually_async(lambda: asyncio.to_thread(is_ready), LONG)
+    await eventually_async(lambda: asyncio.to_thread(is_ready))
 
 
 def _listening_process(path: Path) -> int:
@@ -218,37 +86,174 @@ def _listening_process(path: Path) -> int:
     return int.from_bytes(credentials[:4], "little")
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-async def test_workers_share_accounts_and_keys(
-    served: MakeServed, tmp_path: Path, kind: str, request: pytest.FixtureRequest
+class SlowRequest:
+    """A registration whose body comes later: on return the server waits for it."""
+
+    _BODY = b'{"email": "a@example.com", "password": "long enough", "display_name": "Ana"}'
+
+    def __init__(self, server: Served) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port_of(server)), LIMIT)
+        self.port = self._socket.getsockname()[1]
+        head = (
+            "POST /api/auth/register HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            f"Expect: 100-continue\r\nContent-Length: {len(self._BODY)}\r\n\r\n"
+        )
+        self._socket.sendall(head.encode() + self._BODY[:10])
+        # Sent when the application asks for the body.
+        assert self._socket.recv(100).startswith(b"HTTP/1.1 100")
+
+    def finish(self) -> bytes:
+        """The beginning of the answer."""
+        self._socket.sendall(self._BODY[10:])
+        return self._socket.recv(100)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+
+def test_a_request_under_way_is_answered_at_the_end(served: MakeServed) -> None:
+    server = served(shutdown_seconds=60)
+    with SlowRequest(server) as slow:
+        server.send(signal.SIGTERM)
+        eventually(lambda: refuses(server), message="nobody new is let in")
+        assert slow.finish().startswith(b"HTTP/1.1 201")
+    assert server.wait() == 0
+
+
+def test_neither_an_unfinished_request_nor_a_worker_that_hangs_is_waited_for(served: MakeServed) -> None:
+    server = served("--workers", "2", shutdown_seconds=0.5)
+    with SlowRequest(server) as slow:
+        (hanging,) = set(server.workers()) - {server.worker_of(slow.port)}
+        os.kill(hanging, signal.SIGSTOP)
+        server.send(signal.SIGTERM)
+        assert server.wait() == 0
+    assert is_gone(hanging)
+    assert f"worker {hanging} is killed" in server.log()
+
+
+def test_a_second_signal_does_not_wait(served: MakeServed) -> None:
+    server = served(shutdown_seconds=1000)
+    with SlowRequest(server):
+        worker = server.workers()[0]
+        server.send(signal.SIGTERM)
+        eventually(lambda: refuses(server), message="nobody new is let in")
+        server.send(signal.SIGINT)
+        assert server.wait() == 0
+        assert is_gone(worker)
+
+
+def test_a_worker_that_dies_is_replaced_and_a_signal_ends_them_all(served: MakeServed) -> None:
+    server = served("--workers", "2")
+    first, second = server.workers()
+    assert server.complaints() == []
+    server.kill_worker(first)
+    assert ask(server).status_code == 200
+    eventually(lambda: len(server.workers()) == 2, message="there are two again")
+    workers = server.workers()
+    assert second in workers
+    assert first not in workers
+    assert "ended with -9; another one is started" in server.log()
+    # The new one serves too: with the old one stopped nobody else would answer.
+    with stopped(second):
+        eventually(lambda: _answers(server), START, message="the new worker answers")
+    server.send(signal.SIGHUP)  # the others: tests/cli
+    assert server.wait() == 0
+    assert all(is_gone(pid) for pid in workers)
+    assert len(server.complaints()) == 1
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _answers(server: Served) -> bool:
+    try:
+        # Long enough for an answer, and short enough to try again if the connection was left to one that is stopped.
+        return httpx.get(server.base_url + "/healthz", timeout=10).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_connections_wait_while_there_is_no_worker_and_the_last_ones_end_with_their_parent(
+    served: MakeServed,
 ) -> None:
-    settings: dict[str, Any] = {"secret_key": None}
-    if kind == "postgresql":
-        postgres: Postgres = request.getfixturevalue("postgres")
-        with postgres.connect() as connection:
-            connection.execute("DROP DATABASE IF EXISTS shared_by_workers WITH (FORCE)")
-            connection.execute("CREATE DATABASE shared_by_workers TEMPLATE template0")
-        settings["database_url"] = f"postgresql://postgres@127.0.0.1:{postgres.port}/shared_by_workers"
-    server = served("--workers", "2", **settings)
+    server = served()
+    for how in (signal.SIGKILL, signal.SIGTERM):
+        worker = server.kill_worker(how=how)
+        eventually(lambda worker=worker: is_gone(worker), message="the worker is gone")
+        assert ask(server, "/healthz").status_code == 200
+        assert server.workers() != [worker]
+    workers = server.workers()
+    os.kill(server.pid, signal.SIGKILL)
+    eventually(lambda: all(is_gone(pid) for pid in workers), message="the workers are gone")
+
+
+def test_a_worker_that_starts_while_the_store_or_the_database_is_away_serves_when_it_is_back(
+    served: MakeServed, own_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    store, database = own_server("valkey9"), tmp_path / "elsewhere"
+    database.mkdir()
+    server = served(store_url=store.url, database_url=f"sqlite:///{database}/documents.sqlite")
+    store.kill()
+    server.kill_worker()
+    answer = eventually(lambda: _not_ready(server), START)
+    assert (answer["database"], answer["store"]) == ("ok", "unavailable")
+    assert server.is_running
+    store.start()
+    eventually(lambda: ask(server).status_code == 200, message="it is ready again")
+
+    # Without the store it starts; without the database it cannot, and is tried again and again.
+    before = server.log().count("another one is started")
+    hidden = database.rename(tmp_path / "hidden")
+    server.kill_worker()
+    eventually(
+        lambda: server.log().count("another one is started") >= before + 2, START, message="it is tried again"
+    )
+    assert server.is_running
+    hidden.rename(database)
+    eventually(lambda: _answers(server), START, message="it serves again")
+
+
+def _not_ready(server: Served) -> Any:
+    answer = ask(server)
+    return answer.json() if answer.status_code == 503 else None
+
+
+async def test_workers_share_accounts_and_keys(service: Served) -> None:
+    await _share_accounts(service)
+
+
+async def test_workers_share_accounts_on_postgresql(
+    served: MakeServed, postgres_databases: PostgresDatabases
+) -> None:
+    with postgres_databases.make(migrated=False) as url:
+        await _share_accounts(served("--workers", "2", database_url=url))
+
+
+async def _share_accounts(server: Served) -> None:
     async with server.client() as client, Api(client) as api:
         ana = await api.register("Ana")
         tokens = {"Authorization": f"Bearer {ana.token}"}
-        # Each worker alone: the other one is stopped meanwhile.
         for worker in server.workers():
-            os.kill(worker, signal.SIGSTOP)
-            try:
+            with stopped(worker):  # so that the other one has to answer
 
                 async def is_known() -> bool:
                     try:
                         async with server.client() as fresh:
-                            answer = await fresh.get("/api/auth/me", headers=tokens, timeout=2)
+                            answer = await fresh.get("/api/auth/me", headers=tokens, timeout=10)
                     except httpx.TransportError:
                         return False  # accepted by the one that is stopped
                     return answer.status_code == 200 and answer.json()["id"] == ana.id
 
-                await eventually_async(is_known, LONG)
-            finally:
-                os.kill(worker, signal.SIGCONT)
+                await eventually_async(is_known)
 
 
 def test_a_port_that_is_in_use_is_explained(tmp_path: Path, valkey: Server) -> None:
@@ -311,7 +316,7 @@ def _run(tmp_path: Path, valkey: Server, *arguments: str, **environ: str) -> tup
         env=environ_of(usual) | environ,
         capture_output=True,
         text=True,
-        timeout=LONG,
+        timeout=START,
         check=False,
     )
     return ended.returncode, ended.stderr
