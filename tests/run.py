@@ -161,7 +161,7 @@ def main() -> int:
         setup = Stage("set-up", ["make", "--no-print-directory", "-j3", "setup-quick"])
         lanes = [[pytest_stage("tests/unit", "tests/contract", TEST_SERVERS="valkey9")], [web]]
     elif options.full:
-        os.environ["LEASEHOLD_TEST_FULL"] = "1"  # the web page's tests have no options of their own
+        os.environ["TEST_FULL"] = "1"  # the web page's tests have no options of their own
         setup = Stage("set-up", ["make", "--no-print-directory", "-j3", "setup", "redis7"])
         tests = pytest_stage("--full", TEST_SERVERS="valkey9 redis62 redis7")
         lanes = [[tests], [make_stage("check"), web, make_stage("e2e", "e2e.xml")]]

@@ -3,6 +3,7 @@ import { chromiumPath, flags } from './support/chromium';
 
 // Only a hang takes longer: tests also pass beside others on a busy machine.
 const LIMIT_MS = 60_000;
+const results = process.env.TEST_RESULTS; // `make test` counts the tests from there
 
 export default defineConfig({
   testDir: 'tests',
@@ -14,7 +15,10 @@ export default defineConfig({
   forbidOnly: true,
   timeout: 5 * LIMIT_MS,
   expect: { timeout: LIMIT_MS },
-  reporter: [['list', { printSteps: false }]],
+  reporter: [
+    ['list', { printSteps: false }],
+    ...(results ? [['junit', { outputFile: `${results}/e2e.xml` }] as const] : []),
+  ],
   use: {
     browserName: 'chromium',
     launchOptions: { executablePath: chromiumPath(), args: [...flags], timeout: 2 * LIMIT_MS },

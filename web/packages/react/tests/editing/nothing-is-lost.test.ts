@@ -17,7 +17,7 @@ import { ModelServer, type Visitor } from '../support/modelServer';
 import { ModelTabs } from '../support/modelTabs';
 import { ana, bob, olga, useFakeTime } from '../support/visiting';
 
-const SEEDS = process.env.LEASEHOLD_TEST_FULL ? 150 : 40;
+const SEEDS = process.env.TEST_FULL ? 150 : 40;
 const STEPS = 90;
 /** How long a host takes before a release; null for one that has nothing to say. */
 const PREPARATIONS_MS = [null, 0, 1_000, 5_000, 20_000];
