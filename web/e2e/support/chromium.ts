@@ -46,8 +46,6 @@ export function chromiumPath(): string {
   ];
   const found = places.find((place) => place !== undefined && existsSync(place));
   if (!found)
-    throw new Error(
-      'There is no Chromium. `make system` installs it; CHROMIUM names one that is elsewhere.',
-    );
+    throw new Error('There is no Chromium. `make system` installs it; CHROMIUM names one that is elsewhere.');
   return found;
 }
