@@ -106,7 +106,7 @@ async def test_a_force_take_that_nobody_withdraws_is_told_to_have_lapsed(valkey,
         way.refuse()
         taking = asyncio.create_task(dying.ask("olga", "POST", "/documents/doc/lock/force-take"))
         marked = await ana.hear("document_force_save_requested")
-        assert has_died.is_set()
+        await eventually_async(has_died.is_set)
         lapsed = await ana.hear("document_locked")
         assert lapsed["lock"]["taking"] is None
         assert lapsed["lock_holder"]["tab_is_mine"]
