@@ -6,6 +6,7 @@ import { Caller, type Name } from './people';
 import type { Service } from './service';
 import { type Holds, sharedService } from './services';
 import { watchForTrouble } from './trouble';
+import { startWatchdog } from './watchdog';
 
 /** A document of the demo team that nobody has touched: version 1 says `FIRST`. */
 interface Fresh {
@@ -36,7 +37,19 @@ interface TestFixtures extends TestOptions {
 
 export const FIRST = 'The harbour opens at nine.';
 
-export const test = base.extend<TestFixtures>({
+const STUCK_MS = 120_000;
+
+export const test = base.extend<TestFixtures, { readonly watchdog: undefined }>({
+  watchdog: [
+    // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the names of what is needed
+    async ({}, use) => {
+      const stop = startWatchdog(STUCK_MS);
+      await use(undefined);
+      await stop();
+    },
+    { scope: 'worker', auto: true },
+  ],
+
   holds: ['long', { option: true }],
 
   service: async ({ holds }, use, info) => {

@@ -42,7 +42,7 @@ test('a change of the lock is on the screen of whoever watches within 100 ms, an
   test.info().annotations.push({ type: 'median, change to painted banner', description: figures });
   process.stdout.write(`    change of the lock to painted banner, median of ${2 * ROUNDS}: ${figures}\n`);
   // Each change has come over the socket, and the page has asked for none.
-  expect(traffic.lockEvents() - eventsBefore).toBeGreaterThanOrEqual(2 * ROUNDS);
+  await expect.poll(() => traffic.lockEvents() - eventsBefore).toBeGreaterThanOrEqual(2 * ROUNDS);
   const asked = traffic.requests.slice(requestsBefore).filter((request) => request.endsWith('/lock'));
   expect(asked).toEqual([]);
   const patience = ROUND_TRIPS * median(bare);
