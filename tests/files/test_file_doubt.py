@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.files import FileLocks, FileSettings
@@ -68,7 +68,7 @@ async def test_what_stayed_in_doubt_is_forgotten_when_it_can_be_held_no_more(
     between.refuse()
     with pytest.raises(leasehold.StoreUnavailable):
         await session.acquire_write("a.txt", wait=0, ttl=0.5)
-    assert cut.is_set()
+    assert cut.wait(LIMIT)
     between.refuse(False)
     assert [entry.state for entry in await session.history()] == ["asked"]
 

@@ -282,7 +282,7 @@ async def test_a_restore_that_finds_no_store_says_so_and_can_be_tried_again(
     cut = between.cut_after_request(lease.entry.names[0].encode())
     between.refuse()
     (report,) = await again.restore()
-    assert cut.is_set()
+    assert cut.wait(LIMIT)
     assert report.outcome == "failed"
     assert isinstance(report.error, leasehold.StoreUnavailable)
     between.refuse(False)

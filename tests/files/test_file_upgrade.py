@@ -318,7 +318,7 @@ async def test_an_upgrade_whose_answer_is_lost_is_asked_again(
     lease = await session.acquire_read("a.txt")
     cut = between.cut_after_request(b":upgrade")
     await lease.upgrade(wait=0)
-    assert cut.is_set()
+    assert cut.wait(LIMIT)
     assert lease.mode == "write"
     await lease.release()
     assert not (await (await own_shop.files()).inspect("a.txt")).is_held
@@ -336,7 +336,7 @@ async def test_an_upgrade_in_doubt_leaves_neither_lease(
     between.refuse()
     with pytest.raises(leasehold.StoreUnavailable):
         await lease.upgrade(wait=0)
-    assert cut.is_set()
+    assert cut.wait(LIMIT)
     assert lease.is_lost
     assert (await (await own_shop.files()).inspect("a.txt")).mode == "write"  # it was done
     between.refuse(False)
