@@ -1,4 +1,3 @@
-import { rmSync } from 'node:fs';
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -30,8 +29,6 @@ export function sharedService(holds: Holds): Service {
  */
 export default async function startServices(): Promise<() => Promise<void>> {
   const scratch = await mkdtemp(join(tmpdir(), 'lh-e2e-'));
-  // Where the run is interrupted while services start, nothing else removes it.
-  process.once('exit', () => rmSync(scratch, { recursive: true, force: true }));
   // The processes that run the tests are started later, and inherit both variables.
   process.env.TMPDIR = scratch;
   const starts = await Promise.allSettled([startService(TIMES.long), startWithControlPage(scratch)]);
