@@ -19,7 +19,7 @@ from xml.etree import ElementTree as ET
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / ".cache" / "tests"
 SLOWEST = 10
-_PYTEST = [".venv/bin/python", "-m", "pytest", "-n", os.environ.get("WORKERS", "3"), "--dist", "load"]
+_PYTEST = [".venv/bin/python", "-m", "pytest", "-n", os.environ.get("WORKERS", "4"), "--dist", "load"]
 
 
 @dataclass

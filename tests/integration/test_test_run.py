@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[2]
 CONFTEST = """
     from tests.support import hangs, leaks
 
+    leaks._ENDING = 2.0  # the planted process does not end
+
     def pytest_addoption(parser):
         hangs.add_options(parser)
 
