@@ -14,22 +14,14 @@ import httpx
 import pytest
 from bench.documents.crowd import LOST, Crowd, Member
 from bench.documents.processes import raise_file_limit, resident_bytes
-from tests.server.serving import Served
+from tests.server.serving import QUICK, Served
 from tests.support.waiting import LIMIT, eventually
 
 if TYPE_CHECKING:
     from tests.conftest import Count
     from tests.support.servers import Server
 
-SETTINGS: dict[str, Any] = {
-    "argon2_time_cost": 1,
-    "argon2_memory_kib": 8,
-    "rate_acquire": "off",
-    "rate_keep": "off",
-    "rate_sign_in": "off",
-    "rate_other": "off",
-    "max_sockets_per_user": 10_000,
-}
+SETTINGS: dict[str, Any] = QUICK | {"max_sockets_per_user": 10_000}
 
 # As large as a message gets, so that a queue without a limit shows in the worker's memory.
 LONG_NAME = "\N{CJK UNIFIED IDEOGRAPH-20000}" * 80

@@ -88,7 +88,7 @@ class LeakCheck:
         self._found += _noted
         self._found += [
             f"the temporary file {entry}, first seen after {self._seen.get(entry, 'all tests')}"
-            for entry in sorted(os.listdir(self._directory))  # noqa: PTH208
+            for entry in sorted(os.listdir(self._directory))  # noqa: PTH208 - names, as above
         ]
         os.environ["TMPDIR"] = tempfile.tempdir = self._usual
         shutil.rmtree(self._directory, ignore_errors=True)

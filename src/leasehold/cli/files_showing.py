@@ -154,6 +154,6 @@ def _show(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     if not sys.stdout.isatty():
         sys.stdout.writelines("\t".join(row) + "\n" for row in rows)
     elif rows:
-        from leasehold.cli.drawing import draw_table  # noqa: PLC0415 - rich is for terminals, and takes its time
+        from leasehold.cli.rich_output import draw_table  # noqa: PLC0415 - rich is for terminals, and takes its time
 
         draw_table(Table(columns, rows, folded=("path", "holder", "purpose")))

@@ -56,7 +56,7 @@ def in_batches(found: Iterable[LockInfo]) -> Iterator[Sequence[LockInfo]]:
 
 
 def _show_table(batch: Sequence[LockInfo]) -> None:
-    from leasehold.cli.drawing import draw_table  # noqa: PLC0415 - rich is for terminals, and takes its time
+    from leasehold.cli.rich_output import draw_table  # noqa: PLC0415 - rich is for terminals, and takes its time
 
     rows: list[tuple[str, ...]] = []
     for info in batch:

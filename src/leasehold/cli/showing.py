@@ -101,9 +101,9 @@ def _readers(holds: Sequence[Hold]) -> Table:
 def show_facts(title: Title, facts: Mapping[str, str], table: Table | None = None) -> None:
     """A title, named values and perhaps a table: in a panel on a terminal, as plain lines elsewhere."""
     if sys.stdout and sys.stdout.isatty():
-        from leasehold.cli import drawing  # noqa: PLC0415 - rich is for terminals, and takes its time
+        from leasehold.cli import rich_output  # noqa: PLC0415 - rich is for terminals, and takes its time
 
-        drawing.draw_panel(title, facts, table)
+        rich_output.draw_panel(title, facts, table)
         return
     say(f"{title.subject} is {title.state}")
     for name, value in facts.items():
@@ -117,9 +117,9 @@ def show_facts(title: Title, facts: Mapping[str, str], table: Table | None = Non
 def show_findings(findings: Sequence[Finding]) -> None:
     """What was found, with advice under what needs it."""
     if sys.stdout and sys.stdout.isatty():
-        from leasehold.cli import drawing  # noqa: PLC0415 - as above
+        from leasehold.cli import rich_output  # noqa: PLC0415 - as above
 
-        drawing.draw_findings(findings)
+        rich_output.draw_findings(findings)
         return
     rows: list[tuple[str, ...]] = []
     for finding in findings:
