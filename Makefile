@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
 # Tests start hundreds of processes: where this is set, each would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 # RUNLEVEL=1 keeps Debian from starting what it installs as a service.
@@ -27,6 +28,11 @@ $(STAMP): requirements.lock pyproject.toml Makefile
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps -e .
 	@touch $(STAMP)
+
+# The test modules are compiled once, not by each of pytest's processes at the same time.
+$(COMPILED): $(STAMP)
+	$(BIN)/python -m pytest --collect-only -qq
+	@touch $(COMPILED)
 
 $(WEB_STAMP): web/package-lock.json web/.npmrc
 	cd web && npm ci --no-fund --no-audit --loglevel=error
@@ -65,7 +71,7 @@ test-all: ## The same with the full counts and a third server, Redis 7 (long).
 test-quick: ## While you work: unit tests, the contract on one server, the web page's logic (under 2 minutes).
 	@$(PYTHON) -m tests.run --quick
 
-setup: setup-quick system
+setup: setup-quick system $(COMPILED)
 
 setup-quick: $(STAMP) $(PAGE)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import signal
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,9 +28,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _undo_ignored_signals()
     hangs.install(config)
     leaks.install(config)
     shared_services.install(config)
+
+
+def _undo_ignored_signals() -> None:
+    """Let the run pass as a background job, where SIGINT is ignored, and under nohup, where SIGHUP is.
+
+    Child processes inherit an ignored signal, but not a handler. The handler of SIGHUP does nothing, as nohup wants it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+def pytest_collection_finish() -> None:
+    """Exclude modules and collected tests from garbage collection: a full collection would visit all of them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -19,7 +19,8 @@ from xml.etree import ElementTree as ET
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / ".cache" / "tests"
 SLOWEST = 10
-_PYTEST = [".venv/bin/python", "-m", "pytest", "-n", os.environ.get("WORKERS", "4"), "--dist", "load"]
+# More processes than cores, because most tests wait for a server or a deadline.
+_PYTEST = [".venv/bin/python", "-m", "pytest", "-n", os.environ.get("WORKERS", "6"), "--dist", "load"]
 
 
 @dataclass

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 from tests.support.launching import launch
-from tests.support.processes import ROOT
 from tests.support.waiting import LIMIT, eventually
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ def environ_of(settings: dict[str, Any]) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LEASEHOLD_", "REDIS_"))}
     # Where this is set, each of the many processes that we start would compile everything anew.
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
-    kept["PYTHONPYCACHEPREFIX"] = str(ROOT / ".pytest_cache" / "bytecode")
     return kept | {f"LEASEHOLD_{k.upper()}": str(v) for k, v in settings.items() if v is not None}
 
 
