@@ -59,7 +59,7 @@ serve: $(STAMP) ## Run the document service and its web page with a demo team, a
 	$(BIN)/leasehold serve --demo
 
 schemas: $(STAMP) ## Write the schemas of the document protocol, from the server's own types.
-	$(BIN)/python -m leasehold.documents.schemas > docs/protocol.schema.json
+	$(BIN)/python -m leasehold.documents.json_schema > docs/protocol.schema.json
 
 .PHONY: test-quick setup setup-quick
 test: ## Set up, check and test everything, with reduced counts; then a table of stages and the slowest tests.

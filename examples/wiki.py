@@ -16,7 +16,7 @@ from pydantic import BaseModel
 import leasehold
 from leasehold.documents import Access, Editor, Grant, Rescued, Save, Saved
 from leasehold.documents.fastapi import install_problems, lock_router
-from leasehold.documents.tabs import digest_of
+from leasehold.documents.http.dependencies import digest_of
 from leasehold.documents.uvicorn import SocketProtocol
 
 

@@ -35,7 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from leasehold.documents.principal import Principal
-from leasehold.server.tokens import Tokens
+from leasehold.server.auth.tokens import Tokens
 
 DOCUMENTS = 64
 TTL_MS = 45_000

@@ -26,9 +26,9 @@ from leasehold.errors import (
 
 if TYPE_CHECKING:
     from leasehold import blocking
-    from leasehold.borrowing import from_client
     from leasehold.client import Client, Lease, Leases, connect
-    from leasehold.core.answers import Hold, LockInfo
+    from leasehold.core.replies import Hold, LockInfo
+    from leasehold.redis_py import from_client
 
 __all__ = [
     "AcquireTimeout",
@@ -62,13 +62,13 @@ __all__ = [
 
 _MODULES = {
     "Client": "client",
-    "Hold": "core.answers",
+    "Hold": "core.replies",
     "Lease": "client",
     "Leases": "client",
-    "LockInfo": "core.answers",
+    "LockInfo": "core.replies",
     "blocking": "blocking",
     "connect": "client",
-    "from_client": "borrowing",
+    "from_client": "redis_py",
 }
 
 

@@ -7,24 +7,24 @@ import threading
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from leasehold.core import bounds
+from leasehold.core import validation
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
-from leasehold.core.observing import Lookout
+from leasehold.core.multi_lock import LeasesState, acquire_all
+from leasehold.core.observer import Lookout
 from leasehold.core.once import Once, check_keep, check_once, encode_result, key_of
-from leasehold.core.running import run
-from leasehold.core.together import LeasesState, acquire_all
-from leasehold.core.waiting import alive_for
+from leasehold.core.sync_runner import run
+from leasehold.core.waiters import alive_for
 from leasehold.errors import LeaseLost, LockBusy, StoreError
 from leasehold.runtime import clock
-from leasehold.runtime.forking import tell_after_fork
+from leasehold.runtime.fork import tell_after_fork
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.runtime.threads import ThreadClock, Threads
+from leasehold.runtime.thread_runtime import ThreadClock, Threads
+from leasehold.valkey.once_store import ValkeyResults
 from leasehold.valkey.options import check_options, default_holder
-from leasehold.valkey.pool import Pool
-from leasehold.valkey.results import ValkeyResults
 from leasehold.valkey.store import ValkeyStore
+from leasehold.valkey.transport.blocking_transport import Pool
 
 if TYPE_CHECKING:
     import ssl
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from leasehold.core.answers import LockInfo, Mode, OnLoss
-    from leasehold.core.observing import Kind
-    from leasehold.core.tickets import Tickets
+    from leasehold.core.notifications import Tickets
+    from leasehold.core.observer import Kind
+    from leasehold.core.replies import LockInfo, Mode, OnLoss
     from leasehold.errors import Holder, LossReason
-    from leasehold.valkey.diagnosis import Finding
-    from leasehold.valkey.wire import Wire
+    from leasehold.valkey.doctor import Finding
+    from leasehold.valkey.transport.protocols import Wire
 
 
 H = TypeVar("H", "Lease", "Leases")
@@ -160,8 +160,8 @@ class Client:
         retry_interval: float,
         where: str = "",
     ) -> None:
-        bounds.check_duration(timeout, "timeout")
-        bounds.check_duration(retry_interval, "retry_interval")
+        validation.check_duration(timeout, "timeout")
+        validation.check_duration(retry_interval, "retry_interval")
         self._random = SystemRandom()
         self.lookout = Lookout(where)
         """Who is told what this client does; see `leasehold.observe`."""
@@ -255,7 +255,7 @@ class Client:
 
         ``on_loss`` is there for the sake of the same arguments: a thread is always signalled.
         """
-        bounds.check_on_loss(on_loss)
+        validation.check_on_loss(on_loss)
         return LockContext(
             lambda: self.acquire(
                 name,
@@ -285,7 +285,7 @@ class Client:
         retry_interval: float | None = None,
     ) -> Lease:
         """Get the lock, waiting up to ``wait`` seconds; see `leasehold.client.Client.acquire`."""
-        bounds.check_on_loss(on_loss)
+        validation.check_on_loss(on_loss)
         return run(
             self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor, retry_interval)
         )
@@ -332,9 +332,9 @@ class Client:
         on_loss: OnLoss = "cancel",
     ) -> LockContext[Leases]:
         """Hold all of these locks inside ``with``, or none; see `leasehold.client.Client.lock_all`."""
-        bounds.check_on_loss(on_loss)
-        several = bounds.check_names(names)
-        bounds.check_request(several[0], ttl, wait, mode)
+        validation.check_on_loss(on_loss)
+        several = validation.check_names(names)
+        validation.check_request(several[0], ttl, wait, mode)
 
         def acquire() -> Leases:
             leases = run(acquire_all(self._engine, several, ttl, wait, mode, holder, renew, max_hold, floor))
@@ -356,7 +356,7 @@ class Client:
         expect_fence: int | None = None,
     ) -> Lease:
         """Get the lock by force; see `leasehold.client.Client.take`."""
-        bounds.check_on_loss(on_loss)
+        validation.check_on_loss(on_loss)
         return run(
             self._engine.take(
                 name,
@@ -437,7 +437,7 @@ class Client:
 
     def diagnose(self) -> list[Finding]:
         """What an operator should know about the store, each with what to do; see `leasehold doctor`."""
-        from leasehold.valkey.diagnosis import diagnose  # noqa: PLC0415 - for one command of an operator
+        from leasehold.valkey.doctor import diagnose  # noqa: PLC0415 - for one command of an operator
 
         return run(diagnose(self._wire, self._engine))
 

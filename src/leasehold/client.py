@@ -7,23 +7,23 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from leasehold.core import bounds
+from leasehold.core import validation
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
-from leasehold.core.observing import Lookout
+from leasehold.core.multi_lock import LeasesState, acquire_all
+from leasehold.core.observer import Lookout
 from leasehold.core.once import Once, check_keep, check_once, encode_result, key_of
-from leasehold.core.together import LeasesState, acquire_all
-from leasehold.core.waiting import alive_for
+from leasehold.core.waiters import alive_for
 from leasehold.errors import LeaseLost, LockBusy, StoreError
 from leasehold.runtime import clock
-from leasehold.runtime.forking import tell_after_fork
+from leasehold.runtime.asyncio_runtime import TaskClock, Tasks
+from leasehold.runtime.fork import tell_after_fork
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.runtime.tasks import TaskClock, Tasks
-from leasehold.valkey.connection import Connection
+from leasehold.valkey.once_store import ValkeyResults
 from leasehold.valkey.options import check_options, default_holder
-from leasehold.valkey.results import ValkeyResults
 from leasehold.valkey.store import ValkeyStore
+from leasehold.valkey.transport.async_transport import Connection
 
 if TYPE_CHECKING:
     import ssl
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from leasehold.core.answers import LockInfo, Mode, OnLoss
-    from leasehold.core.observing import Kind
-    from leasehold.core.tickets import Tickets
+    from leasehold.core.notifications import Tickets
+    from leasehold.core.observer import Kind
+    from leasehold.core.replies import LockInfo, Mode, OnLoss
     from leasehold.errors import Holder, LossReason
-    from leasehold.valkey.diagnosis import Finding
-    from leasehold.valkey.wire import ListeningWire
+    from leasehold.valkey.doctor import Finding
+    from leasehold.valkey.transport.protocols import ListeningWire
 
 
 H = TypeVar("H", "Lease", "Leases")
@@ -213,8 +213,8 @@ class Client:
         where: str = "",
     ) -> None:
         self._concurrency = tasks
-        bounds.check_duration(timeout, "timeout")
-        bounds.check_duration(retry_interval, "retry_interval")
+        validation.check_duration(timeout, "timeout")
+        validation.check_duration(retry_interval, "retry_interval")
         self._random = SystemRandom()
         self.lookout = Lookout(where)
         """Who is told what this client does; see `leasehold.observe`."""
@@ -309,7 +309,7 @@ class Client:
         retry_interval: float | None = None,
     ) -> LockContext[Lease]:
         """Hold the lock inside ``async with``; see `acquire` and `LockContext`."""
-        bounds.check_on_loss(on_loss)
+        validation.check_on_loss(on_loss)
         return LockContext(
             self._engine,
             lambda: self._engine.acquire(
@@ -343,7 +343,7 @@ class Client:
         the client does.
         """
         if on_loss != "cancel":
-            bounds.check_on_loss(on_loss)
+            validation.check_on_loss(on_loss)
         # Handed out as it is: a coroutine around it would cost a tenth of the client's work.
         return self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor, retry_interval)
 
@@ -360,7 +360,7 @@ class Client:
         on_loss: OnLoss = "cancel",
     ) -> Lease | None:
         """Get the lock if it is free now; None if somebody else holds it."""
-        bounds.check_on_loss(on_loss)
+        validation.check_on_loss(on_loss)
         try:
             return await self._engine.acquire(name, ttl, 0, mode, holder, renew, max_hold, floor)
         except LockBusy:
@@ -385,9 +385,9 @@ class Client:
         in the byte order of their names, ``wait`` seconds for all of them together: callers that hold nothing
         else never wait for each other in a circle. The `Leases` inside have a fence for each name.
         """
-        bounds.check_on_loss(on_loss)
-        several = bounds.check_names(names)
-        bounds.check_request(several[0], ttl, wait, mode)
+        validation.check_on_loss(on_loss)
+        several = validation.check_names(names)
+        validation.check_request(several[0], ttl, wait, mode)
 
         async def acquire() -> Leases:
             leases = await acquire_all(self._engine, several, ttl, wait, mode, holder, renew, max_hold, floor)
@@ -416,7 +416,7 @@ class Client:
         now. The new fence is larger than that of every lease before, so a resource that compares fences
         refuses the old holder from its first write under the new one.
         """
-        bounds.check_on_loss(on_loss)
+        validation.check_on_loss(on_loss)
         return await self._engine.take(
             name,
             ttl=ttl,
@@ -520,7 +520,7 @@ class Client:
 
     async def diagnose(self) -> list[Finding]:
         """What an operator should know about the store, each with what to do; see `leasehold doctor`."""
-        from leasehold.valkey.diagnosis import diagnose  # noqa: PLC0415 - for one command of an operator
+        from leasehold.valkey.doctor import diagnose  # noqa: PLC0415 - for one command of an operator
 
         return await diagnose(self._wire, self._engine)
 

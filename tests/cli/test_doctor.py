@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Answer, Cli
     from tests.support.servers import Server
 
-    from leasehold.valkey.diagnosis import Finding
+    from leasehold.valkey.doctor import Finding
 
 CHECKS = ["server", "role", "eviction", "persistence", "scripts", "round trip", "clock"]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from leasehold import errors
-from leasehold.cli.exits import MEANINGS, OF_ERROR, Exit
+from leasehold.cli.exit_codes import MEANINGS, OF_ERROR, Exit
 
 
 def every_error() -> list[type[errors.LeaseholdError]]:

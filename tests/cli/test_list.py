@@ -8,7 +8,7 @@ import pytest
 from tests.support.waiting import LIMIT, eventually
 
 from leasehold import Hold, LockInfo
-from leasehold.cli.listing import SORTED_UP_TO, in_batches
+from leasehold.cli.ls import SORTED_UP_TO, in_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

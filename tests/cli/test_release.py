@@ -7,8 +7,8 @@ from tests.cli.conftest import finish
 from tests.support.waiting import eventually
 
 import leasehold
-from leasehold.cli.failures import FailureError
-from leasehold.cli.releasing import release_by_force
+from leasehold.cli.errors import FailureError
+from leasehold.cli.release import release_by_force
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -60,13 +60,13 @@ def test_a_blocking_client_does_without_asyncio_and_tls(loaded_by: Any) -> None:
     code = "import leasehold; leasehold.blocking.connect('redis://127.0.0.1:1').close()"
     loaded = loaded_by(TELL + code)
     assert "leasehold.blocking" in loaded
-    assert not loaded & (FRAMEWORKS | ASYNCIO | {"leasehold.client", "leasehold.valkey.diagnosis"})
+    assert not loaded & (FRAMEWORKS | ASYNCIO | {"leasehold.client", "leasehold.valkey.doctor"})
 
 
 def test_an_asynchronous_client_does_without_the_blocking_one(loaded_by: Any) -> None:
     loaded = loaded_by(TELL + "import leasehold; leasehold.connect('redis://127.0.0.1:1')")
     assert "leasehold.client" in loaded
-    assert not loaded & (FRAMEWORKS | {"leasehold.blocking", "leasehold.valkey.diagnosis"})
+    assert not loaded & (FRAMEWORKS | {"leasehold.blocking", "leasehold.valkey.doctor"})
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["files"]], ids=" ".join)
@@ -93,13 +93,13 @@ def test_commands_that_ask_load_the_blocking_client_and_no_framework(
 
 def test_the_process_that_watches_over_workers_does_without_what_they_need(loaded_by: Any) -> None:
     loaded = loaded_by(
-        TELL + "import leasehold.cli.serving, leasehold.server.running, leasehold.server.settings"
+        TELL + "import leasehold.cli.serve, leasehold.server.process.serve, leasehold.server.settings"
     )
     assert not loaded & {"fastapi", "sqlalchemy", "alembic", "uvicorn", "redis", "rich", "jwt", "argon2"}
 
 
 def test_a_worker_loads_drivers_and_migrations_when_it_needs_them(loaded_by: Any) -> None:
-    loaded = loaded_by(TELL + "import leasehold.server.worker")
+    loaded = loaded_by(TELL + "import leasehold.server.process.worker")
     assert "fastapi" in loaded
     assert not loaded & {"alembic", "asyncpg", "sqlalchemy.dialects.postgresql", "redis", "rich"}
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.cli.conftest import LEASEHOLD
 
-from leasehold.cli.exits import MEANINGS
-from leasehold.cli.stores import locate
+from leasehold.cli.exit_codes import MEANINGS
+from leasehold.cli.store_options import locate
 from leasehold.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold import AcquireTimeout, LeaseLost
-from leasehold.core.answers import DONE, Renewal
+from leasehold.core.replies import DONE, Renewal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

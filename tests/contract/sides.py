@@ -16,16 +16,16 @@ from tests.support.servers import SERVERS
 from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
-from leasehold.core.running import run
-from leasehold.valkey.borrowed import AsyncBorrowed, BlockingBorrowed
-from leasehold.valkey.news import channel_name
+from leasehold.core.sync_runner import run
+from leasehold.valkey.notifications import channel_name
+from leasehold.valkey.transport.redis_py import AsyncBorrowed, BlockingBorrowed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from tests.support.servers import Server
 
-    from leasehold.core.answers import LockInfo
+    from leasehold.core.replies import LockInfo
 
 SIDES = (
     "async",

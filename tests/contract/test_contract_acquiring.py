@@ -14,7 +14,7 @@ from tests.contract.lines import LONG
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold import AcquireTimeout, InvalidRequest, LockBusy, StoreRefused
-from leasehold.core.answers import DONE, Busy, Ended, Renewal
+from leasehold.core.replies import DONE, Busy, Ended, Renewal
 
 
 async def asked_at_least(admin, times):

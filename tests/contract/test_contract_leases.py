@@ -10,7 +10,7 @@ from tests.contract.lines import LONG, renewed, with_a_ttl_that_lasts
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold import InvalidRequest, LeaseLost, LockBusy
-from leasehold.core.answers import DONE, Ended, Renewal
+from leasehold.core.replies import DONE, Ended, Renewal
 
 
 async def until_gone(admin, key):

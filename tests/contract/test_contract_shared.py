@@ -19,7 +19,7 @@ from tests.contract.lines import (
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold import AcquireTimeout, InvalidRequest, LeaseLost, LockBusy
-from leasehold.core.answers import DONE, Busy, Ended, Renewal
+from leasehold.core.replies import DONE, Busy, Ended, Renewal
 
 SHARED = {"mode": "shared"}
 RARELY = {"retry_interval": 5}

@@ -20,7 +20,7 @@ from tests.contract.lines import (
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold import AcquireTimeout, LockBusy, StoreError
-from leasehold.core.answers import DONE, Busy, Line, Renewal
+from leasehold.core.replies import DONE, Busy, Line, Renewal
 
 # Clients that look so rarely count as alive for four times as long: no stall of the machine costs them their place.
 RARELY = {"retry_interval": 5}

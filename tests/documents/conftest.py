@@ -71,7 +71,7 @@ class Desk:
 @pytest.fixture
 def patient_undo(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that is given up has undone everything when it ends, however slow the machine."""
-    monkeypatch.setattr("leasehold.documents.registrar._UNDO_WITHIN", LIMIT)
+    monkeypatch.setattr("leasehold.documents.store.fence_registration._UNDO_WITHIN", LIMIT)
 
 
 @pytest.fixture

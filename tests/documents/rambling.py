@@ -15,7 +15,7 @@ from leasehold.documents import Editor, Event, LockState, Times
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from leasehold.documents.ledger import Ledger
+    from leasehold.documents.store.lock_store import Ledger
 
 TIMES = Times(ttl=0.4, heartbeat=0.1, save_within=0.15)
 PEOPLE = [

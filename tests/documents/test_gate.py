@@ -8,7 +8,7 @@ import pytest
 
 from leasehold import NotAllowed, NotFound
 from leasehold.documents import Access
-from leasehold.documents.gate import Gate
+from leasehold.documents.access_control import Gate
 
 ROLES = (None, "viewer", "editor", "owner")
 NEEDS = ("viewer", "editor", "owner")

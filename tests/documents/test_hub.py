@@ -15,12 +15,12 @@ from tests.support.waiting import eventually_async
 import leasehold
 from leasehold import StoreRefused, StoreUnavailable
 from leasehold.documents import DocumentLocks, Editor, Event, Hold, Holder, LockState, Taking, Version
-from leasehold.documents.gate import Gate
-from leasehold.documents.live.deadlines import Deadlines
+from leasehold.documents.access_control import Gate
+from leasehold.documents.live.expiry_timers import Deadlines
 from leasehold.documents.live.hub import Hub
-from leasehold.documents.live.news import News, between
-from leasehold.documents.live.notices import Notices
-from leasehold.documents.messages import FROM_SERVER, CloseCode
+from leasehold.documents.live.messages import FROM_SERVER, CloseCode
+from leasehold.documents.live.rendering import News, between
+from leasehold.documents.live.worker_notices import Notices
 from leasehold.documents.state import ENDED
 
 ANA, ANA_ELSEWHERE = Editor("ana", "Ana", "tab-1"), Editor("ana", "Ana", "tab-2")
@@ -317,7 +317,7 @@ async def test_one_that_fails_does_not_hide_the_others() -> None:
 
 
 async def test_one_that_cannot_be_read_is_looked_at_again_later(monkeypatch) -> None:
-    monkeypatch.setattr("leasehold.documents.live.deadlines._UNREADABLE_EVERY", 0.05)
+    monkeypatch.setattr("leasehold.documents.live.expiry_timers._UNREADABLE_EVERY", 0.05)
     async with looking({"good"}, set()) as (reading, deadlines):
         deadlines.look(["bad", "good"])
         await eventually_async(lambda: reading.learnt == ["good", "bad"])

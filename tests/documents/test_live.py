@@ -13,10 +13,11 @@ from tests.documents.serving import host
 from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
-from leasehold.documents import Event, Times, Version, scripts
+from leasehold.documents import Event, Times, Version
 from leasehold.documents.fastapi import SocketLimits, lock_router
+from leasehold.documents.live.messages import CloseCode
 from leasehold.documents.live.socket import Socket
-from leasehold.documents.messages import CloseCode
+from leasehold.documents.store import scripts
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from tests.documents.test_locks_events import Ear
 from tests.support.waiting import LIMIT, eventually, eventually_async
 
 from leasehold import StoreRefused, StoreUnavailable
-from leasehold.documents import Busy, DocumentLocks, Granted, Save, scripts
+from leasehold.documents import Busy, DocumentLocks, Granted, Save
 from leasehold.documents.state import ENDED
+from leasehold.documents.store import scripts
 
 
 async def is_marked(locks):
@@ -31,7 +32,7 @@ async def take_and_die(_parent, url):
 
     import leasehold
     from leasehold.documents import DocumentLocks, Editor, Times
-    from leasehold.documents.ledger import Ledger
+    from leasehold.documents.store.lock_store import Ledger
 
     take, asked = Ledger.take, set()
 

@@ -11,9 +11,9 @@ import pytest
 from tests.documents.rambling import TIMES, Ramble
 
 import leasehold
-from leasehold.documents import scripts
-from leasehold.documents.bulletin import Bulletin
-from leasehold.documents.ledger import Ledger
+from leasehold.documents.store import scripts
+from leasehold.documents.store.events import Bulletin
+from leasehold.documents.store.lock_store import Ledger
 
 
 async def ramble(server, *, documents, steps, seed, forgetful=False):

@@ -12,9 +12,9 @@ from tests.documents.conftest import HASTY, TIMES, passed
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold.documents import Busy, Editor, Granted, Holder, LockState, Save, Taking, Times, Version
-from leasehold.documents.ledger import Ledger
+from leasehold.documents.force_take import ForceTake
 from leasehold.documents.state import ENDED
-from leasehold.documents.taking import ForceTake
+from leasehold.documents.store.lock_store import Ledger
 
 pytestmark = pytest.mark.usefixtures("patient_undo")
 

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 import leasehold
 from leasehold import errors
 from leasehold.documents.fastapi import lock_router
+from leasehold.documents.json_schema import protocol_schema
 from leasehold.documents.live.limits import SocketLimits
-from leasehold.documents.messages import FROM_CLIENT, FROM_SERVER, CloseCode
-from leasehold.documents.schemas import protocol_schema
+from leasehold.documents.live.messages import FROM_CLIENT, FROM_SERVER, CloseCode
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -97,7 +97,7 @@ def test_the_file_is_what_the_types_say() -> None:
 
 def test_the_module_writes_the_file() -> None:
     written = subprocess.run(
-        [sys.executable, "-m", "leasehold.documents.schemas"], capture_output=True, check=True, timeout=60
+        [sys.executable, "-m", "leasehold.documents.json_schema"], capture_output=True, check=True, timeout=60
     )
     assert json.loads(written.stdout) == SCHEMA
 

@@ -16,8 +16,8 @@ from tests.support.waiting import LIMIT
 import leasehold
 from leasehold.documents import Editor, Save, Times
 from leasehold.documents.fastapi import install_problems, lock_router
-from leasehold.documents.tabs import digest_of
-from leasehold.documents.wire import ExtendedLock, GrantedLock, Lock, LockHistory, TakenLock, Ticket
+from leasehold.documents.http.dependencies import digest_of
+from leasehold.documents.http.schemas import ExtendedLock, GrantedLock, Lock, LockHistory, TakenLock, Ticket
 
 HOLDER = {"user_id": "ana", "user_name": "Ana"}
 

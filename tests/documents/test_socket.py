@@ -14,7 +14,7 @@ from tests.support.waiting import LIMIT, eventually_async
 from leasehold import StoreUnavailable
 from leasehold.documents import Times
 from leasehold.documents.fastapi import SocketLimits
-from leasehold.documents.messages import FROM_SERVER
+from leasehold.documents.live.messages import FROM_SERVER
 
 
 @pytest.fixture
@@ -441,7 +441,7 @@ async def test_rights_that_change_during_a_join_are_asked_for_again(made) -> Non
 
 
 async def test_rights_that_cannot_be_found_out_send_the_client_to_ask_again(worker, monkeypatch) -> None:
-    monkeypatch.setattr("leasehold.documents.live.rights._TRIES", 2)
+    monkeypatch.setattr("leasehold.documents.live.permission_recheck._TRIES", 2)
     talk = await worker.socket("vera", None, "doc")
     worker.host.roles.failing = RuntimeError("the database is away")
     await worker.router.rights_changed()

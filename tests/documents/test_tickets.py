@@ -13,8 +13,8 @@ from tests.support.matrix import OURS
 
 import leasehold
 from leasehold.documents.live import tickets as module
-from leasehold.documents.live.notices import Notices, RightsChanged, SessionsEnded
 from leasehold.documents.live.tickets import Admission, Tickets
+from leasehold.documents.live.worker_notices import Notices, RightsChanged, SessionsEnded
 from leasehold.documents.principal import Principal, principal_of
 
 ANA = Principal("ana", "Ana Äöü", expires_at=time.time() + 3600, session_id="s-1")

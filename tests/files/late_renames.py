@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.support.waiting import LIMIT
 
-from leasehold.files import writing
+from leasehold.files.content import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ def stop_at_rename(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]) ->
         then()
         rename(*args, **options)
 
-    monkeypatch.setattr(writing.os, "rename", late)
+    monkeypatch.setattr(atomic_write.os, "rename", late)
 
 
 def hold_renames(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:

@@ -26,7 +26,7 @@ from tests.files.stress_worker import Orders, Planted
 from tests.support.launching import launch
 from tests.support.servers import Server
 
-from leasehold.files.contents import hash_of
+from leasehold.files.content.contents import hash_of
 
 if TYPE_CHECKING:
     import subprocess

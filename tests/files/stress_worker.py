@@ -22,10 +22,10 @@ from tests.files.stress_reports import known_of
 import leasehold
 from leasehold.errors import FileChanged, InvalidRequest, LeaseholdError, LeaseLost, LockBusy
 from leasehold.files import FileLocks
-from leasehold.files.contents import hash_of
+from leasehold.files.content.atomic_write import write_atomically
+from leasehold.files.content.contents import hash_of
 from leasehold.files.finishing import to_the_end
-from leasehold.files.identity import Files
-from leasehold.files.writing import write_atomically
+from leasehold.files.paths.identity import Files
 from leasehold.runtime import clock
 
 if TYPE_CHECKING:

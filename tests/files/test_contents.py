@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.errors import FileChanged, InvalidRequest, LeaseLost, NotAllowed, NotFound
-from leasehold.files.contents import hash_of, read
-from leasehold.files.identity import FileId, Files
-from leasehold.files.writing import ABSENT, write_atomically
+from leasehold.files.content.atomic_write import ABSENT, write_atomically
+from leasehold.files.content.contents import hash_of, read
+from leasehold.files.paths.identity import FileId, Files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,10 +10,10 @@ import pytest
 from tests.support.waiting import LIMIT, eventually
 
 from leasehold.errors import FileChanged
-from leasehold.files.contents import hash_of, read
+from leasehold.files.content.atomic_write import write_atomically
+from leasehold.files.content.contents import hash_of, read
 from leasehold.files.finishing import to_the_end
-from leasehold.files.identity import FileId, Files
-from leasehold.files.writing import write_atomically
+from leasehold.files.paths.identity import FileId, Files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,9 +41,9 @@ def always() -> None:
 def write_late(parent: Any, root: str) -> None:
     """Replaces the file, and waits for the test's word after the last look at its lease and before renaming."""
     from leasehold.errors import LeaseholdError
-    from leasehold.files.contents import hash_of
-    from leasehold.files.identity import Files
-    from leasehold.files.writing import write_atomically
+    from leasehold.files.content.atomic_write import write_atomically
+    from leasehold.files.content.contents import hash_of
+    from leasehold.files.paths.identity import Files
 
     has_asked = False
 
@@ -119,8 +119,8 @@ def test_writers_of_files_whose_names_differ_in_case_only_do_not_disturb_each_ot
 def write_for_ever(parent: Any, root: str) -> None:
     import itertools
 
-    from leasehold.files.identity import Files
-    from leasehold.files.writing import write_atomically
+    from leasehold.files.content.atomic_write import write_atomically
+    from leasehold.files.paths.identity import Files
 
     file = Files(root).identify("notes.txt")
     parent.tell(ready=True)

@@ -13,7 +13,7 @@ from tests.support.processes import Child
 from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
-from leasehold.files.credentials import Secret
+from leasehold.files.sessions.credentials import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -50,8 +50,8 @@ async def mortal(url: str, root: str, secret: str, verb: str, step: int, phase: 
 
     import leasehold
     from leasehold.files import FileLocks
-    from leasehold.files.book import Book
-    from leasehold.files.store import FileStore
+    from leasehold.files.lock_store import FileStore
+    from leasehold.files.sessions.session_store import Book
 
     words = 0
     is_armed = False
@@ -269,7 +269,7 @@ async def test_a_restore_that_is_cancelled_anywhere_can_be_done_again(async_shop
 
 async def _restore_one(session: Any) -> None:
     """What `restore` does with each file, without a task around it, so that it can be cancelled at every await."""
-    from leasehold.files.restoring import Restorer
+    from leasehold.files.sessions.restore import Restorer
 
     restorer = Restorer(session.thing._core, timeout=5, renew=True)
     (entry,) = await session.thing._core.book.entries()

@@ -11,9 +11,9 @@ from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.files import FileLocks, FileSettings
-from leasehold.files.book import Book
-from leasehold.files.restoring import Restorer
-from leasehold.files.store import FileStore
+from leasehold.files.lock_store import FileStore
+from leasehold.files.sessions.restore import Restorer
+from leasehold.files.sessions.session_store import Book
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 from tests.support.waiting import eventually_async
 
 import leasehold
-from leasehold.core.observing import RateLimitChecked
+from leasehold.core.observer import RateLimitChecked
 from leasehold.files import FileLocks, FileSettings
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ async def agent(parent: Any, url: str, root: str, secret: str) -> None:
 async def test_each_file_of_a_killed_process_is_told_as_it_is(
     own_shop: Shop, spawn: Callable[..., Child], side: str
 ) -> None:
-    from leasehold.files.credentials import Secret
+    from leasehold.files.sessions.credentials import Secret
 
     shop, secret = own_shop, Secret.new().reveal()
     rival = await shop.session("rival", purpose="taking over")

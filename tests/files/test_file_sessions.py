@@ -10,7 +10,7 @@ import pytest
 
 import leasehold
 from leasehold.files import FileSettings
-from leasehold.files.credentials import Secret
+from leasehold.files.sessions.credentials import Secret
 
 if TYPE_CHECKING:
     from tests.files.conftest import Shop

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leasehold import files
-from leasehold.files import blocking, locking
+from leasehold.files import blocking, client
 
 PAIRS = {
     "FileLocks": (files.FileLocks, blocking.FileLocks),
@@ -58,4 +58,4 @@ def test_what_talks_to_the_store_is_awaited_on_the_async_side_only(name: str) ->
 def test_the_public_names_are_there() -> None:
     for name in files.__all__:
         assert getattr(files, name) is not None
-    assert files.FileLocks is locking.FileLocks
+    assert files.FileLocks is client.FileLocks

@@ -11,7 +11,7 @@ from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.files import FileSettings
-from leasehold.files.store import FileStore
+from leasehold.files.lock_store import FileStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.core.lease import LeaseState
-from leasehold.files.holding import FileHold
-from leasehold.files.store import FileStore
+from leasehold.files.lock_store import FileStore
+from leasehold.files.sessions.held_file import FileHold
 
 if TYPE_CHECKING:
     from tests.files.conftest import Shop

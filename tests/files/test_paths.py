@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.errors import InvalidRequest
-from leasehold.files.folding import Fold
-from leasehold.files.identity import Files
+from leasehold.files.paths.case_folding import Fold
+from leasehold.files.paths.identity import Files
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from leasehold.files import folding
-from leasehold.files.folding import EXACT, Fold, SystemFolding
+from leasehold.files.paths import case_folding
+from leasehold.files.paths.case_folding import EXACT, Fold, SystemFolding
 
 
 @pytest.fixture
@@ -60,18 +60,18 @@ def test_a_volume_that_folds_case_is_found_out_by_what_is_there(directory: Path,
 
 @pytest.mark.usefixtures("folding_volume")
 def test_an_empty_volume_is_found_out_with_a_file_that_is_removed_again(directory: Path) -> None:
-    assert folding._probe_with_a_file(str(directory)).folds_case
+    assert case_folding._probe_with_a_file(str(directory)).folds_case
     assert os.listdir(directory) == []  # noqa: PTH208 - names only
 
 
 def test_an_empty_volume_on_which_case_matters(directory: Path) -> None:
-    assert folding._probe_with_a_file(str(directory)) == EXACT
+    assert case_folding._probe_with_a_file(str(directory)) == EXACT
     assert list(directory.iterdir()) == []
 
 
 def test_what_cannot_be_found_out_counts_as_exact(directory: Path) -> None:
     assert SystemFolding().of(str(directory / "not" / "there")) == EXACT
-    assert folding._probe_with_a_file(str(directory / "not" / "there")) == EXACT
+    assert case_folding._probe_with_a_file(str(directory / "not" / "there")) == EXACT
 
 
 def test_a_directory_with_the_flag_folds_case_whatever_its_volume_does(

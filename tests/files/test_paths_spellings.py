@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from tests.files.spellings import spellings, trees
 
 from leasehold.errors import InvalidRequest
-from leasehold.files.folding import Fold
-from leasehold.files.identity import FileId, Files
+from leasehold.files.paths.case_folding import Fold
+from leasehold.files.paths.identity import FileId, Files
 
 if TYPE_CHECKING:
     from tests.conftest import Count

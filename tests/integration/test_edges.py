@@ -22,7 +22,7 @@ from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
 from leasehold import InvalidRequest, LeaseLost, StoreError, StoreRefused, StoreUnavailable, blocking
-from leasehold.core.answers import DONE
+from leasehold.core.replies import DONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

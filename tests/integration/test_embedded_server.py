@@ -30,10 +30,10 @@ from leasehold.errors import InvalidRequest, StoreUnavailable
 from leasehold.valkey import embedded
 from leasehold.valkey.embedded import binary, default_data_dir
 from leasehold.valkey.embedded.door import Door
-from leasehold.valkey.embedded.idleness import VISITORS, Idleness, Visitors, read_visitors
-from leasehold.valkey.embedded.keeper import _close_if_alone
+from leasehold.valkey.embedded.idle_timer import VISITORS, Idleness, Visitors, read_visitors
 from leasehold.valkey.embedded.log import LARGEST
-from leasehold.valkey.embedded.talking import open_conversation
+from leasehold.valkey.embedded.probe import open_conversation
+from leasehold.valkey.embedded.supervisor import _close_if_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -263,7 +263,7 @@ def test_many_processes_starting_at_once_get_one_server(
 def test_many_keepers_starting_at_once_make_one_server(data_dir: Path, visit: Any, count: Count) -> None:
     """The turns that callers take are only for saving work: the keepers alone agree on one server too."""
     data_dir.mkdir(mode=0o700)
-    command = [sys.executable, "-m", "leasehold.valkey.embedded.keeper", str(data_dir)]
+    command = [sys.executable, "-m", "leasehold.valkey.embedded.supervisor", str(data_dir)]
     at_once = count(full=8, quick=4)
     keepers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(at_once)]
     words = [keeper.communicate(timeout=LIMIT)[0] for keeper in keepers]
@@ -561,7 +561,7 @@ def test_a_keeper_whose_caller_died_ends_its_server(data_dir: Path, full: bool) 
     if not full:
         pytest.skip("takes ten seconds; its arithmetic is tested above")
     data_dir.mkdir(mode=0o700)
-    command = [sys.executable, "-m", "leasehold.valkey.embedded.keeper", str(data_dir)]
+    command = [sys.executable, "-m", "leasehold.valkey.embedded.supervisor", str(data_dir)]
     assert subprocess.run(command, stdout=subprocess.PIPE, timeout=LIMIT, check=True).stdout == b"ready\n"
     eventually(lambda: is_free(data_dir))
 

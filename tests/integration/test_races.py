@@ -19,7 +19,7 @@ from tests.support.waiting import eventually_async
 
 import leasehold
 from leasehold import LeaseLost, LockBusy, blocking
-from leasehold.core.answers import DONE, Renewal
+from leasehold.core.replies import DONE, Renewal
 from leasehold.valkey import scripts
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from leasehold import (
     blocking,
 )
 from leasehold.runtime import clock
-from leasehold.valkey import handshake
+from leasehold.valkey.transport import handshake
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

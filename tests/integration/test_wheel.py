@@ -39,5 +39,5 @@ def test_the_wheel_contains_the_built_page_though_git_ignores_it(tmp_path: Path)
         names = set(wheel.namelist())
         assert wheel.read("leasehold/server/page/index.html") == b"the page"
     assert "leasehold/server/page/assets/main-1a2b.js" in names
-    assert "leasehold/server/web_page.py" in names
+    assert "leasehold/server/app/web_page.py" in names
     assert not [name for name in names if "node_modules" in name], "what git ignores stays out otherwise"

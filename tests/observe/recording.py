@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from tests.support.waiting import LIMIT
 
 from leasehold import AcquireTimeout, LeaseLost
-from leasehold.core.observing import LeaseEnded, LossFound, Renewed
+from leasehold.core.observer import LeaseEnded, LossFound, Renewed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.core.observing import Event, Operation, Result
+    from leasehold.core.observer import Event, Operation, Result
 
 
 @dataclass
 class Recorder:
-    """Implements `leasehold.core.observing.Observer`."""
+    """Implements `leasehold.core.observer.Observer`."""
 
     begun: list[Operation] = field(default_factory=list)
     ended: list[tuple[Operation, Result]] = field(default_factory=list)

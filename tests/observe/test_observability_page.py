@@ -12,7 +12,7 @@ from tests.operations.pages import ROOT, Example, Page
 
 import leasehold
 from leasehold.observe.metrics import LockMetrics
-from leasehold.server.metrics import ServerMetrics
+from leasehold.server.app.metrics import ServerMetrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -11,7 +11,7 @@ from tests.observe.scraping import Scrape
 from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
-from leasehold.core.observing import Operation, observed
+from leasehold.core.observer import Operation, observed
 from leasehold.files import FileLocks, FileSettings
 from leasehold.observe import observe
 

@@ -17,7 +17,7 @@ import leasehold
 from leasehold.observe import observe
 from leasehold.observe.logging import LOGGER, JsonFormatter, text_logger
 from leasehold.observe.outages import Outages
-from leasehold.observe.propagating import continued
+from leasehold.observe.propagation import continued
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from tests.observe.scraping import Scrape
 from tests.support.waiting import eventually_async
 
 import leasehold
-from leasehold.core.observing import Operation, RateLimitChecked, observed
+from leasehold.core.observer import Operation, RateLimitChecked, observed
 from leasehold.observe import observe
 from leasehold.operations import STANDARD
 

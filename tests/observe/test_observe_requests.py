@@ -13,7 +13,7 @@ from tests.server.serving import QUICK, START
 from tests.support.processes import Child
 from tests.support.waiting import LIMIT
 
-from leasehold.observe.propagating import pass_on_async
+from leasehold.observe.propagation import pass_on_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,8 +18,8 @@ from tests.support.waiting import LIMIT
 
 import leasehold
 from leasehold.observe import observe
-from leasehold.observe.ids import request_id
-from leasehold.observe.propagating import continued, current_ids, outgoing_headers, pass_on, pass_on_async
+from leasehold.observe.propagation import continued, current_ids, outgoing_headers, pass_on, pass_on_async
+from leasehold.observe.request_id import request_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -180,7 +180,7 @@ async def hold_in_this_trace(parent: Any, url: str, headers: dict[str, str]) -> 
 
     import leasehold
     from leasehold.observe import observe
-    from leasehold.observe.propagating import continued
+    from leasehold.observe.propagation import continued
 
     provider, kept = TracerProvider(), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(kept))

@@ -11,7 +11,7 @@ from tests.observe.recording import SCRIPTED, Recorder, play, play_blocking
 from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
-from leasehold.core.observing import LeaseEnded, Operation, Result, observed
+from leasehold.core.observer import LeaseEnded, Operation, Result, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
-from leasehold import InvalidRequest, Lease, errors, problems
+from leasehold import InvalidRequest, Lease, errors, http_problems
 from leasehold.operations import Operations, Purpose, Purposes
 from leasehold.operations.fastapi import held, install_problems
 
@@ -269,7 +269,7 @@ def every_error(kind: type = errors.LeaseholdError) -> set[type]:
 
 def test_every_error_has_a_status() -> None:
     ours = {each for each in every_error() if each.__module__ == errors.__name__}
-    assert set(problems.OF_ERROR) == ours
+    assert set(http_problems.OF_ERROR) == ours
 
 
 def test_a_missing_extra_is_told_by_its_name() -> None:

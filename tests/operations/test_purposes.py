@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leasehold import InvalidRequest
-from leasehold.core.bounds import MAX_TTL
+from leasehold.core.validation import MAX_TTL
 from leasehold.operations import STANDARD, Purpose, Purposes
 
 

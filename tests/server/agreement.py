@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.server.model import ENDED, Answer, Model, Tab
 
-from leasehold.documents.tabs import digest_of
+from leasehold.documents.http.dependencies import digest_of
 
 if TYPE_CHECKING:
     import httpx

@@ -12,7 +12,7 @@ from tests.support.waiting import LIMIT
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from leasehold.documents.tabs import digest_of
+from leasehold.documents.http.dependencies import digest_of
 
 if TYPE_CHECKING:
     from tests.server.model import Tab

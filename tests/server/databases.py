@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from leasehold.server.database import close_engine, open_engine
-from leasehold.server.migrating import migrate
+from leasehold.server.db.engine import close_engine, open_engine
+from leasehold.server.db.migrate import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from tests.support.servers import reserve_port
 from tests.support.waiting import LIMIT
 
 from leasehold.server import Settings, create_app
-from leasehold.server.worker import configure
+from leasehold.server.process.worker import configure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

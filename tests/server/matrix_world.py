@@ -11,12 +11,11 @@ from sqlalchemy import delete, select
 from tests.server.api import PASSWORD
 from tests.server.matrix import CALLERS, NOBODY, ROLES, SIGNED_OUT, Operation, Place, Rule, Target
 
+from leasehold.documents.http.dependencies import digest_of
 from leasehold.documents.state import Editor
-from leasehold.documents.tabs import digest_of
-from leasehold.server.content import encode_content, hash_of
-from leasehold.server.cookies import CSRF, REFRESH
-from leasehold.server.database import reading, writing
-from leasehold.server.models import (
+from leasehold.server.auth.cookies import CSRF, REFRESH
+from leasehold.server.db.engine import reading, writing
+from leasehold.server.db.models import (
     ApplicationRow,
     DocumentRow,
     DraftRow,
@@ -28,6 +27,7 @@ from leasehold.server.models import (
     VersionRow,
     new_id,
 )
+from leasehold.server.documents.content import encode_content, hash_of
 
 if TYPE_CHECKING:
     import httpx

@@ -11,7 +11,7 @@ from tests.server.browser import Browser
 from tests.server.model import ROLES, TABS, Tab
 from tests.server.secrecy import Secrets
 
-from leasehold.documents.ledger import Ledger
+from leasehold.documents.store.lock_store import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -9,8 +9,8 @@ import httpx
 from sqlalchemy import update
 from tests.server.conftest import ADDRESS
 
-from leasehold.server.database import writing
-from leasehold.server.models import RefreshTokenRow
+from leasehold.server.db.engine import writing
+from leasehold.server.db.models import RefreshTokenRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

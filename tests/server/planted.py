@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from tests.server.model import TABS
 from tests.server.model_row import Save
 
-from leasehold.documents import scripts
-from leasehold.documents.ledger import Ledger
-from leasehold.documents.live import news
-from leasehold.documents.live.deadlines import Deadlines
+from leasehold.documents.live import rendering
+from leasehold.documents.live.expiry_timers import Deadlines
 from leasehold.documents.live.hub import Hub
-from leasehold.documents.live.rights import Rights
-from leasehold.documents.payloads import NAMESPACE
-from leasehold.documents.registrar import Registrar
-from leasehold.server import document_store
-from leasehold.server.sign_outs import SignOuts
-from leasehold.valkey.verb import ScriptVerb
+from leasehold.documents.live.permission_recheck import Rights
+from leasehold.documents.store import scripts
+from leasehold.documents.store.decoding import NAMESPACE
+from leasehold.documents.store.fence_registration import Registrar
+from leasehold.documents.store.lock_store import Ledger
+from leasehold.server.auth.socket_logout import SignOuts
+from leasehold.server.documents import document_store
+from leasehold.valkey.commands import ScriptVerb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -150,9 +150,9 @@ def _a_draft_is_dropped(patch: pytest.MonkeyPatch) -> None:
 def _hub_tells_everything(patch: pytest.MonkeyPatch) -> None:
     def learn(hub: Hub, room: Any, state: Any, event: Any = None) -> None:
         known, room.state = room.state, state
-        event = event or (known and news.between(known, state))
+        event = event or (known and rendering.between(known, state))
         if event is not None:
-            room.tell(news.News(event))
+            room.tell(rendering.News(event))
 
     patch.setattr(Hub, "_learn", learn)
 
@@ -162,8 +162,10 @@ def _hub_forgets_deadlines(patch: pytest.MonkeyPatch) -> None:
 
 
 def _all_tabs_are_one(patch: pytest.MonkeyPatch) -> None:
-    honest = news.News.for_holder
-    patch.setattr(news.News, "for_holder", lambda told, editor: honest(told, replace(editor, tab=told.tab)))
+    honest = rendering.News.for_holder
+    patch.setattr(
+        rendering.News, "for_holder", lambda told, editor: honest(told, replace(editor, tab=told.tab))
+    )
 
 
 def _rights_are_asked_once(patch: pytest.MonkeyPatch) -> None:

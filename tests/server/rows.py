@@ -10,9 +10,8 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from leasehold.documents.state import Editor
-from leasehold.server.content import decode_content, encode_content
-from leasehold.server.database import close_engine, open_engine, reading, sessions_of, writing
-from leasehold.server.models import (
+from leasehold.server.db.engine import close_engine, open_engine, reading, sessions_of, writing
+from leasehold.server.db.models import (
     ApplicationRow,
     DocumentRow,
     DraftRow,
@@ -22,11 +21,12 @@ from leasehold.server.models import (
     VersionRow,
     new_id,
 )
+from leasehold.server.documents.content import decode_content, encode_content
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from leasehold.server.models import Row
+    from leasehold.server.db.models import Row
 
 Sessions = async_sessionmaker[AsyncSession]
 

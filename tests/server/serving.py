@@ -82,7 +82,7 @@ class Served:
         """The process ids of the workers that there are now."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
         pids = [int(pid) for pid in children.split()]
-        return [pid for pid in pids if _runs(pid, "leasehold.server.worker")]
+        return [pid for pid in pids if _runs(pid, "leasehold.server.process.worker")]
 
     def worker_of(self, client_port: int) -> int:
         """The process id of the worker that serves the connection from this port."""
@@ -137,7 +137,7 @@ class Served:
                 self._process.wait(LIMIT)
         self._process.kill()
         for pid in workers:
-            if _runs(pid, "leasehold.server.worker"):
+            if _runs(pid, "leasehold.server.process.worker"):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         self._process.wait(LIMIT)

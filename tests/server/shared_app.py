@@ -12,8 +12,8 @@ from tests.support.loops import LoopThread
 from tests.support.waiting import LIMIT
 
 from leasehold.server import create_app
-from leasehold.server.database import writing_rows
-from leasehold.server.models import Row
+from leasehold.server.db.engine import writing_rows
+from leasehold.server.db.models import Row
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from leasehold.documents.times import Times
+from leasehold.documents.timings import Times
 from leasehold.server import Settings
 
 if TYPE_CHECKING:

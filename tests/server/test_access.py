@@ -9,9 +9,9 @@ from sqlalchemy import event, update
 from tests.server.rows import Sessions, add_application, add_document, add_project, add_user, opened
 
 from leasehold.documents.ports import Access
-from leasehold.server.access import SqlAccessPolicy
-from leasehold.server.database import writing
-from leasehold.server.models import MemberRow, new_id
+from leasehold.server.db.engine import writing
+from leasehold.server.db.models import MemberRow, new_id
+from leasehold.server.teams.access import SqlAccessPolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -9,7 +9,7 @@ import pytest
 from tests.server.conftest import ON_SQLITE
 from tests.server.pages import assert_problem, bearer, csrf, make_older, page, refresh, register
 
-from leasehold.server.sessions import GRACE
+from leasehold.server.auth.logins import GRACE
 
 if TYPE_CHECKING:
     import httpx

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 from tests.server.pages import ANA, LOGIN, bearer, csrf, make_older, page, refresh, register
 
-from leasehold.server.database import reading
-from leasehold.server.models import RefreshTokenRow, UserRow
-from leasehold.server.sessions import GRACE
+from leasehold.server.auth.logins import GRACE
+from leasehold.server.db.engine import reading
+from leasehold.server.db.models import RefreshTokenRow, UserRow
 
 if TYPE_CHECKING:
     import httpx

@@ -10,8 +10,8 @@ from sqlalchemy import select
 from tests.server.conftest import ON_SQLITE
 from tests.server.pages import ANA, LOGIN, assert_problem, bearer, cookies_of, csrf, page, register
 
-from leasehold.server.database import reading
-from leasehold.server.models import UserRow
+from leasehold.server.db.engine import reading
+from leasehold.server.db.models import UserRow
 
 if TYPE_CHECKING:
     import httpx

@@ -11,7 +11,7 @@ from tests.server.conftest import ON_SQLITE, client_of
 from tests.server.team import Team, make_team
 
 from leasehold import StoreUnavailable
-from leasehold.documents.live.notices import CHANNEL
+from leasehold.documents.live.worker_notices import CHANNEL
 from leasehold.server.rights import tell_rights_changed
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from tests.support.servers import reserve_port
 from tests.support.waiting import LIMIT
 
 from leasehold import InvalidRequest, StoreUnavailable
-from leasehold.server.database import async_url, close_engine, open_engine, reading, sessions_of, writing
-from leasehold.server.models import SessionRow, UserRow, new_id
+from leasehold.server.db.engine import async_url, close_engine, open_engine, reading, sessions_of, writing
+from leasehold.server.db.models import SessionRow, UserRow, new_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -134,8 +134,8 @@ async def test_no_update_is_lost_among_writers_that_read_first(database: Session
 async def _write_in_another_process(parent: object, url: str, rounds: int) -> None:
     from sqlalchemy import select, update
 
-    from leasehold.server.database import close_engine, open_engine, sessions_of, writing
-    from leasehold.server.models import UserRow
+    from leasehold.server.db.engine import close_engine, open_engine, sessions_of, writing
+    from leasehold.server.db.models import UserRow
 
     engine = open_engine(url)
     sessions = sessions_of(engine)

@@ -17,8 +17,8 @@ from tests.support.servers import reserve_port
 from tests.support.waiting import LIMIT
 
 from leasehold import StoreUnavailable
-from leasehold.server.database import close_engine, open_engine, reading_rows, sessions_of, writing_rows
-from leasehold.server.models import UserRow, new_id
+from leasehold.server.db.engine import close_engine, open_engine, reading_rows, sessions_of, writing_rows
+from leasehold.server.db.models import UserRow, new_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

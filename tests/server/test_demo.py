@@ -10,11 +10,11 @@ from sqlalchemy import select
 from tests.server.api import PASSWORD, Api
 from tests.server.conftest import ON_SQLITE, MakeApp, MakeServed, MakeSettings, client_of
 
-from leasehold.server.database import reading
-from leasehold.server.demo import make_demo
+from leasehold.server.app.demo import make_demo
+from leasehold.server.db.engine import reading
+from leasehold.server.db.models import ApplicationRow, DocumentRow, MemberRow, ProjectRow, UserRow, VersionRow
 from leasehold.server.demo_passwords import MARK
 from leasehold.server.demo_team import TEAM
-from leasehold.server.models import ApplicationRow, DocumentRow, MemberRow, ProjectRow, UserRow, VersionRow
 
 if TYPE_CHECKING:
     import httpx

@@ -20,9 +20,9 @@ from tests.server.rows import (
 from leasehold.documents.ports import Content, Grant, Rescued, Save, Saved
 from leasehold.documents.state import Editor
 from leasehold.errors import InvalidRequest, NotFound, StaleFence
-from leasehold.server.content import MAX_DEPTH, decode_content
-from leasehold.server.document_store import SqlDocumentStore
-from leasehold.server.models import DraftRow, VersionRow, new_id
+from leasehold.server.db.models import DraftRow, VersionRow, new_id
+from leasehold.server.documents.content import MAX_DEPTH, decode_content
+from leasehold.server.documents.document_store import SqlDocumentStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

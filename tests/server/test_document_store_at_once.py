@@ -27,10 +27,11 @@ from tests.support.waiting import LIMIT
 
 from leasehold.documents.ports import Grant, Rescued, Save, Saved
 from leasehold.errors import StaleFence
-from leasehold.server import document_store, saving
-from leasehold.server.content import decode_content, encode_content
-from leasehold.server.database import close_engine, open_engine, reading, sessions_of, writing, writing_rows
-from leasehold.server.document_store import SqlDocumentStore
+from leasehold.server.db.engine import close_engine, open_engine, reading, sessions_of, writing, writing_rows
+from leasehold.server.documents import document_store
+from leasehold.server.documents import save as saving
+from leasehold.server.documents.content import decode_content, encode_content
+from leasehold.server.documents.document_store import SqlDocumentStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -303,8 +304,8 @@ async def save_and_die(parent: Parent, url: str, document_id: str, user_id: str,
 
     from leasehold.documents.ports import Save
     from leasehold.documents.state import Editor
-    from leasehold.server.database import open_engine, sessions_of
-    from leasehold.server.document_store import SqlDocumentStore
+    from leasehold.server.db.engine import open_engine, sessions_of
+    from leasehold.server.documents.document_store import SqlDocumentStore
 
     engine = open_engine(url)
 

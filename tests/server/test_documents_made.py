@@ -11,9 +11,9 @@ from tests.server.conftest import ON_SQLITE
 from tests.server.team import Team, acquire, make_team, problem, save
 from tests.support.waiting import LIMIT
 
+from leasehold.documents.http.dependencies import digest_of
 from leasehold.documents.state import Editor
-from leasehold.documents.tabs import digest_of
-from leasehold.server.models import new_id
+from leasehold.server.db.models import new_id
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -10,8 +10,8 @@ from tests.server.conftest import ON_SQLITE
 from tests.server.rows import drafts_of, versions_of
 from tests.server.team import Team, acquire, make_team, problem, save
 
-from leasehold.server import draft_store
-from leasehold.server.models import new_id
+from leasehold.server.db.models import new_id
+from leasehold.server.documents import drafts
 
 if TYPE_CHECKING:
     import httpx
@@ -174,7 +174,7 @@ class TestRestoring:
         async def fail(*_: Any) -> None:
             raise RuntimeError("in the midst of it")
 
-        monkeypatch.setattr(draft_store, "keep", fail)
+        monkeypatch.setattr(drafts, "keep", fail)
         assert problem(await case.restore(case.team.ana))[0] == 500
         sessions = app.state.services.sessions
         assert [draft.status for draft in await drafts_of(sessions, case.document_id)] == ["open"]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leasehold.server import comparing
-from leasehold.server.comparing import unified_diff
+from leasehold.server.documents import diff as comparing
+from leasehold.server.documents.diff import unified_diff
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 from tests.server.team import Team, acquire, give_time_to_save, make_team, save
 from tests.support.waiting import eventually_async
 
-from leasehold.server import locked_documents
+from leasehold.server.documents import locked_documents
 
 if TYPE_CHECKING:
     from tests.server.api import Api, Person

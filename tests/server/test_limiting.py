@@ -10,7 +10,7 @@ from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
 
 from leasehold.errors import RateLimited
 from leasehold.server.budgets import budget_of
-from leasehold.server.limiting import Limiter, Windows, address_of
+from leasehold.server.http.rate_limiter import Limiter, Windows, address_of
 
 
 class Clock:

@@ -10,8 +10,8 @@ from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
 
 from leasehold.errors import InvalidRequest
 from leasehold.server import Settings
-from leasehold.server.listening import address_of, listen
-from leasehold.server.worker import configure
+from leasehold.server.process.listener import address_of, listen
+from leasehold.server.process.worker import configure
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from tests.server.conftest import ON_SQLITE
 from tests.support.waiting import LIMIT
 
 from leasehold import InvalidRequest, StoreUnavailable
-from leasehold.server import migrating
-from leasehold.server.database import close_engine, open_engine
-from leasehold.server.migrating import VERSION_TABLE, migrate
-from leasehold.server.models import Row
+from leasehold.server.db import migrate as migrating
+from leasehold.server.db.engine import close_engine, open_engine
+from leasehold.server.db.migrate import VERSION_TABLE, migrate
+from leasehold.server.db.models import Row
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -91,8 +91,8 @@ async def test_a_database_that_is_up_to_date_is_left_alone_without_alembic(engin
     assert ScriptDirectory.from_config(config).get_heads() == [migrating.newest_revision()]
     code = (
         "import asyncio, sys\n"
-        "from leasehold.server.database import close_engine, open_engine\n"
-        "from leasehold.server.migrating import migrate\n"
+        "from leasehold.server.db.engine import close_engine, open_engine\n"
+        "from leasehold.server.db.migrate import migrate\n"
         "async def main():\n"
         "    engine = open_engine(sys.argv[1])\n"
         "    await migrate(engine)\n"
@@ -119,8 +119,8 @@ async def test_a_database_of_a_newer_version_is_refused_by_a_sentence(engine: As
 async def _migrate_at_the_same_moment(parent: Any, url: str) -> None:
     import time
 
-    from leasehold.server import migrating
-    from leasehold.server.database import close_engine, open_engine
+    from leasehold.server.db import migrate as migrating
+    from leasehold.server.db.engine import close_engine, open_engine
 
     whole = migrating.upgrade
 
@@ -156,8 +156,8 @@ async def test_several_processes_may_migrate_at_once(
 async def _die_within_the_migration(parent: Any, url: str) -> None:
     import asyncio
 
-    from leasehold.server import migrating
-    from leasehold.server.database import open_engine
+    from leasehold.server.db import migrate as migrating
+    from leasehold.server.db.engine import open_engine
 
     whole = migrating.upgrade
 

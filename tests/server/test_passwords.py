@@ -11,7 +11,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from leasehold import RateLimited
-from leasehold.server.passwords import Passwords
+from leasehold.server.auth.passwords import Passwords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

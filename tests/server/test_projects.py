@@ -8,7 +8,7 @@ import pytest
 from tests.server.conftest import ON_SQLITE
 from tests.server.team import Team, make_team, problem
 
-from leasehold.server.models import new_id
+from leasehold.server.db.models import new_id
 
 if TYPE_CHECKING:
     from tests.server.api import Api

@@ -14,9 +14,9 @@ from starlette.responses import StreamingResponse
 from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
 
 from leasehold import errors
-from leasehold.problems import OF_ERROR
-from leasehold.server.problems import install_problems
-from leasehold.server.requests import Envelope
+from leasehold.http_problems import OF_ERROR
+from leasehold.server.http.middleware import Envelope
+from leasehold.server.http.problem_handlers import install_problems
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -9,9 +9,9 @@ import pytest
 from tests.support.waiting import eventually_async
 
 import leasehold
-from leasehold.server.database import close_engine, open_engine, sessions_of, writing
-from leasehold.server.models import SessionRow, UserRow, new_id
-from leasehold.server.revocations import Revocations
+from leasehold.server.auth.revocations import Revocations
+from leasehold.server.db.engine import close_engine, open_engine, sessions_of, writing
+from leasehold.server.db.models import SessionRow, UserRow, new_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -13,8 +13,8 @@ from tests.server.team import Team, acquire, give_time_to_save, make_team, probl
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold.server import Settings
-from leasehold.server.content import MAX_DEPTH
-from leasehold.server.models import new_id
+from leasehold.server.db.models import new_id
+from leasehold.server.documents.content import MAX_DEPTH
 
 if TYPE_CHECKING:
     from tests.server.conftest import MakeApp, MakeSettings

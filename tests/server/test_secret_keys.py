@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leasehold.errors import InvalidRequest
-from leasehold.server.keys import SECRET_FILE, Keys, load_keys
+from leasehold.server.auth.signing_keys import SECRET_FILE, Keys, load_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ def test_a_crowd_gets_the_same(tmp_path: Path) -> None:
 def test_processes_get_the_same(tmp_path: Path, spawn: Callable[..., Any]) -> None:
     code = """
         from pathlib import Path
-        from leasehold.server.keys import load_keys
+        from leasehold.server.auth.signing_keys import load_keys
         parent.tell(ready=True)
         parent.hear()
         report(key=load_keys(None, Path(args[0])).of("x").hex())

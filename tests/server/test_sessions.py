@@ -11,9 +11,9 @@ from tests.support.waiting import LIMIT
 
 from leasehold import NotSignedIn
 from leasehold.errors import InProgress
-from leasehold.server.database import close_engine, open_engine, reading, sessions_of, writing
-from leasehold.server.models import RefreshTokenRow, Row, SessionRow, UserRow, new_id
-from leasehold.server.sessions import GRACE, Sessions, SignedIn
+from leasehold.server.auth.logins import GRACE, Sessions, SignedIn
+from leasehold.server.db.engine import close_engine, open_engine, reading, sessions_of, writing
+from leasehold.server.db.models import RefreshTokenRow, Row, SessionRow, UserRow, new_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -250,8 +250,8 @@ async def test_what_is_over_for_long_is_removed_and_nothing_else(
 
 
 async def _refresh_in_another_process(parent: object, url: str, key: str, token: str) -> None:
-    from leasehold.server.database import close_engine, open_engine, sessions_of
-    from leasehold.server.sessions import Sessions
+    from leasehold.server.auth.logins import Sessions
+    from leasehold.server.db.engine import close_engine, open_engine, sessions_of
 
     engine = open_engine(url)
     sessions = Sessions(sessions_of(engine), key.encode())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leasehold.documents.times import Times
+from leasehold.documents.timings import Times
 from leasehold.errors import InvalidRequest
 from leasehold.server import Settings
 from leasehold.server.settings import is_loopback, variable_of

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import text
 from tests.support.waiting import eventually_async
 
-from leasehold.server.database import close_engine, open_engine
-from leasehold.server.sqlite_connections import SqliteConnections
+from leasehold.server.db.engine import close_engine, open_engine
+from leasehold.server.db.sqlite_pool import SqliteConnections
 
 if TYPE_CHECKING:
     from pathlib import Path

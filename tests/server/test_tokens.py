@@ -12,7 +12,7 @@ import pytest
 
 from leasehold import NotSignedIn
 from leasehold.documents.principal import Principal
-from leasehold.server.tokens import AUDIENCE, ISSUER, Tokens
+from leasehold.server.auth.tokens import AUDIENCE, ISSUER, Tokens
 
 KEY = b"k" * 64  # long enough for the other algorithms too
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from leasehold.core.answers import Busy, Granted, LockInfo, Look, Refusal
+from leasehold.core.replies import Busy, Granted, LockInfo, Look, Refusal
 
 TOLERANCE = 0.06
 """Seconds by which the two may differ about a time: they did not do the same thing in the same instant."""

@@ -22,7 +22,7 @@ from tests.simulation.history import (
 from tests.simulation.scenario import INTERVAL, TIMEOUT
 from tests.simulation.weather import LATE_AT_MOST
 
-from leasehold.core.waiting import alive_for
+from leasehold.core.waiters import alive_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.simulation.machines import Machine
     from tests.simulation.model_lock import Lease, Party
 
-    from leasehold.core.answers import Mode
+    from leasehold.core.replies import Mode
 
 
 @dataclass(frozen=True, slots=True)

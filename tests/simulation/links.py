@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.weather import LATE_AT_MOST
 
-from leasehold.core.running import run
+from leasehold.core.sync_runner import run
 from leasehold.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.simulation.model import ModelClientStore
     from tests.simulation.weather import Fate, NewsWeather, Weather
 
-    from leasehold.core.answers import Ask, Line, LockInfo, News, Renewal
+    from leasehold.core.replies import Ask, Line, LockInfo, News, Renewal
 
 _SLOW_NEWS_AT_MOST = 4.0
 

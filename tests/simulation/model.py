@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.model_lock import NEVER_MS, ModelLock, Observer, Party, milliseconds
 
-from leasehold.core.answers import DONE, Busy, Ended, Hold, LockInfo, Look, Refusal
+from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, Look, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tests.simulation.model_lock import Lease
 
-    from leasehold.core.answers import Ask, Grant, Line, Mode, News, ReleaseAnswer, Renewal, RenewAnswer
+    from leasehold.core.replies import Ask, Grant, Line, Mode, News, ReleaseAnswer, Renewal, RenewAnswer
 
 
 class ModelStore:

@@ -10,12 +10,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from leasehold.core.answers import Granted, Taken
+from leasehold.core.replies import Granted, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.core.answers import Mode, News
+    from leasehold.core.replies import Mode, News
 
 CLAIM_WINDOW_MS = 2_000
 # For so long the record outlives a lease that somebody may wait for: longer than any client waits without looking.

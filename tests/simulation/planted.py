@@ -8,10 +8,11 @@ from tests.simulation.machines import Machine
 from tests.simulation.model import ModelStore
 from tests.simulation.model_lock import ModelLock
 
-from leasehold.core import acquiring, engine, keeping
-from leasehold.core.answers import DONE, Ended
-from leasehold.core.settling import Settler
-from leasehold.core.waiting import WaitingRoom
+from leasehold.core import acquire as acquiring
+from leasehold.core import engine, renewal
+from leasehold.core.orphan_cleanup import Settler
+from leasehold.core.replies import DONE, Ended
+from leasehold.core.waiters import WaitingRoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +97,7 @@ def count_from_the_reply(patch: pytest.MonkeyPatch) -> None:
 
 def allow_for_no_drift(patch: pytest.MonkeyPatch) -> None:
     """Whoever's clock is slow believes for too long."""
-    for module in (acquiring, engine, keeping):
+    for module in (acquiring, engine, renewal):
         patch.setattr(module, "trusted_for", lambda ttl: ttl)
 
 

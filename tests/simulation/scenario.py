@@ -17,7 +17,7 @@ from tests.unit.virtual import World
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
-from leasehold.core.waiting import alive_for
+from leasehold.core.waiters import alive_for
 
 if TYPE_CHECKING:
     from tests.simulation.history import Event

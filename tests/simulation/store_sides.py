@@ -11,9 +11,9 @@ from tests.support.servers import SERVERS
 from tests.support.waiting import eventually_async
 
 import leasehold
-from leasehold.core.answers import Line, Renewal
-from leasehold.core.running import run
-from leasehold.valkey.news import channel_name
+from leasehold.core.replies import Line, Renewal
+from leasehold.core.sync_runner import run
+from leasehold.valkey.notifications import channel_name
 from leasehold.valkey.store import ValkeyStore
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.conftest import Servers
     from tests.support.servers import Server
 
-    from leasehold.core.answers import Mode, News, RenewAnswer
+    from leasehold.core.replies import Mode, News, RenewAnswer
 
 STORES = [
     "model",

@@ -16,7 +16,7 @@ from tests.simulation.agreement import DisagreementError, Fences, check_answers
 from tests.simulation.model import ModelStore
 from tests.simulation.store_sides import ServerWorld
 
-from leasehold.core.answers import Ask, Granted, Line, Renewal, Taken
+from leasehold.core.replies import Ask, Granted, Line, Renewal, Taken
 
 if TYPE_CHECKING:
     from tests.simulation.model import ModelClientStore

@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.store_sides import STORES, open_world
 from tests.support.waiting import LIMIT
 
-from leasehold.core.answers import DONE, Ask, Busy, Ended, Granted, Refusal, Taken
+from leasehold.core.replies import DONE, Ask, Busy, Ended, Granted, Refusal, Taken
 
 
 @pytest.fixture(params=STORES)

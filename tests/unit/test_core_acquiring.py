@@ -20,7 +20,7 @@ from tests.unit.virtual import (
     taking,
 )
 
-from leasehold.core.answers import Busy, Ended, Refusal
+from leasehold.core.replies import Busy, Ended, Refusal
 from leasehold.core.validity import trusted_for, ttl_for
 from leasehold.errors import AcquireTimeout, LeaseLost, LockBusy, StoreRefused, StoreUnavailable
 

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.virtual import asking, granted, taking
 
 import leasehold
-from leasehold.core import bounds
-from leasehold.core.running import run
+from leasehold.core import validation
+from leasehold.core.sync_runner import run
 from leasehold.errors import InvalidRequest
 
 NOT_DURATIONS = [
@@ -157,7 +157,7 @@ def test_what_is_allowed_is_asked_for(world, store, engine, case):
 
 def test_messages_about_a_name_say_how_long_it_is():
     with pytest.raises(InvalidRequest, match="512 bytes in UTF-8, this one takes 514"):
-        bounds.check_name("é" * 257)
+        validation.check_name("é" * 257)
 
 
 @pytest.mark.parametrize("on_loss", ["", "raise", None, "CANCEL", 1])

@@ -7,7 +7,7 @@ import logging
 import pytest
 from tests.unit.virtual import CancelledHere, Later, asking, granted
 
-from leasehold.core.answers import DONE
+from leasehold.core.replies import DONE
 from leasehold.core.validity import trusted_for
 from leasehold.errors import LeaseLost, StoreUnavailable
 

@@ -9,15 +9,15 @@ import pytest
 from tests.support.waiting import LIMIT
 from tests.unit.virtual import NEVER, Later, asking, granted
 
-from leasehold.core.answers import DONE, Ended
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
-from leasehold.core.running import run
+from leasehold.core.replies import DONE, Ended
+from leasehold.core.sync_runner import run
 from leasehold.core.validity import trusted_for
 from leasehold.errors import StoreRefused, StoreUnavailable
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.runtime.threads import ThreadClock, Threads
+from leasehold.runtime.thread_runtime import ThreadClock, Threads
 
 SILENCE = StoreUnavailable("no answer")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.virtual import NEVER, CancelledHere, Later, asking, granted, make_engine, taking
 
-from leasehold.core.answers import DONE, Ended, LockInfo
+from leasehold.core.replies import DONE, Ended, LockInfo
 from leasehold.core.validity import trusted_for
 from leasehold.errors import LeaseLost, StoreRefused, StoreUnavailable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.virtual import CancelledHere, Later, asking, granted
 
-from leasehold.core.answers import Ended
 from leasehold.core.once import Once
+from leasehold.core.replies import Ended
 from leasehold.errors import LeaseLost, StoreRefused, StoreUnavailable
 
 SILENCE = StoreUnavailable("no answer")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.virtual import NEVER, Later
 
-from leasehold.core.answers import DONE, Ended
-from leasehold.core.settling import Orphan, Settler
+from leasehold.core.orphan_cleanup import Orphan, Settler
+from leasehold.core.replies import DONE, Ended
 from leasehold.errors import StoreRefused, StoreUnavailable
 
 SILENCE = StoreUnavailable("no answer")

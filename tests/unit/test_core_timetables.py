@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.virtual import VirtualSignal
 
-from leasehold.core.agenda import Agenda
 from leasehold.core.backoff import Backoff
+from leasehold.core.timer_queue import Agenda
 
 
 class CountingSignal(VirtualSignal):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.virtual import NEVER, Later, asking, granted
 
-from leasehold.core.answers import Busy, Granted, Look, Taken
-from leasehold.core.tickets import Tickets
-from leasehold.core.together import LeasesState, acquire_all
-from leasehold.core.waiting import alive_for
+from leasehold.core.multi_lock import LeasesState, acquire_all
+from leasehold.core.notifications import Tickets
+from leasehold.core.replies import Busy, Granted, Look, Taken
+from leasehold.core.waiters import alive_for
 from leasehold.errors import AcquireTimeout, LockBusy, StoreRefused, StoreUnavailable
 
 SILENCE = StoreUnavailable("no answer")

@@ -9,7 +9,7 @@ import pytest
 
 import leasehold
 from leasehold.errors import InvalidRequest
-from leasehold.valkey.endpoint import Endpoint, parse
+from leasehold.valkey.transport.endpoint import Endpoint, parse
 
 SECRET = "p@ss:w/rd?#%+"
 QUOTED = "p%40ss%3Aw%2Frd%3F%23%25%2B"

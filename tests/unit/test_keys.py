@@ -12,10 +12,10 @@ from redis.crc import key_slot
 
 from leasehold.errors import InvalidRequest
 from leasehold.valkey import scripts
+from leasehold.valkey.commands import ScriptVerb, Verb
 from leasehold.valkey.keys import check_namespace, escape, key_of, name_of, unescape
-from leasehold.valkey.results import ValkeyResults
+from leasehold.valkey.once_store import ValkeyResults
 from leasehold.valkey.store import ValkeyStore
-from leasehold.valkey.verb import ScriptVerb, Verb
 
 # Names as `check_name` lets them through, with what is special to keys and terminals drawn often.
 names = st.text(

@@ -7,8 +7,8 @@ from importlib import resources
 
 import pytest
 
-from leasehold.documents import scripts as document_scripts
 from leasehold.documents.live import scripts as socket_scripts
+from leasehold.documents.store import scripts as document_scripts
 from leasehold.files import scripts as file_scripts
 from leasehold.valkey import scripts
 
@@ -41,7 +41,7 @@ class Family:
 
 
 LOCKS = Family("leasehold.valkey", scripts.ALL)
-DOCUMENTS = Family("leasehold.documents", document_scripts.ALL)
+DOCUMENTS = Family("leasehold.documents.store", document_scripts.ALL)
 SOCKETS = Family("leasehold.documents.live", socket_scripts.ALL)
 FILES = Family("leasehold.files", file_scripts.ALL)
 FAMILIES = {"locks": LOCKS, "documents": DOCUMENTS, "sockets": SOCKETS, "files": FILES}

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from leasehold.runtime.tasks import Tasks, end_tasks
+from leasehold.runtime.asyncio_runtime import Tasks, end_tasks
 
 
 async def try_for_ever(losses: int) -> None:

@@ -6,14 +6,14 @@ import hiredis
 import pytest
 from tests.unit.virtual import asking
 
-from leasehold.core.answers import DONE, Busy, Ended, Granted, Line, Look, Refusal, Renewal, Taken
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
-from leasehold.core.running import run
+from leasehold.core.replies import DONE, Busy, Ended, Granted, Line, Look, Refusal, Renewal, Taken
+from leasehold.core.sync_runner import run
 from leasehold.errors import LeaseLost, StoreRefused, StoreUnavailable
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.runtime.threads import ThreadClock, Threads
+from leasehold.runtime.thread_runtime import ThreadClock, Threads
 from leasehold.valkey import scripts
 from leasehold.valkey.store import ValkeyStore
 

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from leasehold.core.answers import DONE
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
+from leasehold.core.replies import DONE
 from leasehold.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Sequence
 
-    from leasehold.core.answers import Ask, Line, News, Renewal
+    from leasehold.core.replies import Ask, Line, News, Renewal
 
 
 class CancelledHere(BaseException):

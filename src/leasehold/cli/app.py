@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from leasehold.cli import options
-from leasehold.cli.exits import Exit
-from leasehold.cli.files import files
-from leasehold.cli.syntax import Argument, Group, Option
+from leasehold.cli.exit_codes import Exit
+from leasehold.cli.files.app import files
+from leasehold.cli.parser import Argument, Group, Option
 
 app = Group("leasehold", "Locks with leases on Valkey or Redis.", has_exit_codes=True)
 
@@ -92,10 +92,10 @@ def run(
     """
     import asyncio
 
-    from leasehold.cli import running
-    from leasehold.cli.stores import Store
+    from leasehold.cli.run import hold
+    from leasehold.cli.store_options import Store
 
-    terms = running.Terms(
+    terms = hold.Terms(
         ttl,
         options.seconds_to_wait(wait),
         "shared" if shared else "exclusive",
@@ -104,7 +104,7 @@ def run(
         grace,
     )
     client = Store(**store).connect(retry_interval=retry_interval, allow_eviction=allow_eviction)
-    return asyncio.run(running.hold_and_run(client, name, command, terms))
+    return asyncio.run(hold.hold_and_run(client, name, command, terms))
 
 
 @app.command(options.LOCK_NAME, options.JSON, *options.STORE)
@@ -119,15 +119,15 @@ def show(name: str, *, json: bool, **store: Any) -> None:
     holder has a holder, held_since, remaining and fence of its own. A free lock
     is no error.
     """
-    from leasehold.cli import showing
-    from leasehold.cli.stores import Store
+    from leasehold.cli import output
+    from leasehold.cli.store_options import Store
 
     with Store(**store).connect_blocking(allow_eviction=True) as locks:
         info = locks.inspect(name)
     if json:
-        showing.show_json(showing.lock_as_json(info))
+        output.show_json(output.lock_as_json(info))
     else:
-        showing.show_lock(info)
+        output.show_lock(info)
 
 
 @app.command(
@@ -154,8 +154,8 @@ def ls(pattern: str, *, json: bool, **store: Any) -> None:
 
     That nothing matches is said on stderr, and is no error.
     """
-    from leasehold.cli import listing
-    from leasehold.cli.stores import Store
+    from leasehold.cli import ls as listing
+    from leasehold.cli.store_options import Store
 
     with Store(**store).connect_blocking(allow_eviction=True) as locks:
         listing.show_locks(locks.list(pattern), pattern, in_json=json)
@@ -174,16 +174,17 @@ def release(name: str, *, force: bool, json: bool, **store: Any) -> None:
     holder as soon as it has seen the next one. Whoever waits for the lock gets
     it, in the order of asking.
     """
-    from leasehold.cli import releasing, showing
-    from leasehold.cli.stores import Store
+    from leasehold.cli import output
+    from leasehold.cli import release as releasing
+    from leasehold.cli.store_options import Store
 
     releasing.check_is_meant(name, is_forced=force)
     with Store(**store).connect_blocking(allow_eviction=True) as locks:
         released = releasing.release_by_force(locks, name)
     if json:
-        showing.show_json(released.as_json())
+        output.show_json(released.as_json())
     else:
-        showing.say(released.as_text())
+        output.say(released.as_text())
 
 
 @app.command(options.JSON, *options.STORE)
@@ -192,17 +193,17 @@ def doctor(*, json: bool, **store: Any) -> int:
     from contextlib import closing
     from dataclasses import asdict
 
-    from leasehold.cli import showing
-    from leasehold.cli.stores import Store
+    from leasehold.cli import output
+    from leasehold.cli.store_options import Store
 
     # Not entered, only closed: a server in trouble answers even PING with an error, and that is what to report on.
     with closing(Store(**store).connect_blocking(allow_eviction=True)) as locks:
         findings = locks.diagnose()
     is_healthy = all(finding.status != "problem" for finding in findings)
     if json:
-        showing.show_json({"ok": is_healthy, "findings": [asdict(finding) for finding in findings]})
+        output.show_json({"ok": is_healthy, "findings": [asdict(finding) for finding in findings]})
     else:
-        showing.show_findings(findings)
+        output.show_findings(findings)
     return Exit.DONE if is_healthy else Exit.PROBLEM
 
 
@@ -238,7 +239,7 @@ def serve(*, json: bool, demo: bool, **settings: Any) -> None:
     With --json: one object with address, store_url, data_dir, workers (process
     ids) and demo (how to sign in), as soon as all workers answer.
     """
-    from leasehold.cli import serving
+    from leasehold.cli import serve as serving
 
     serving.serve(in_json=json, demo=demo or None, **settings)
 

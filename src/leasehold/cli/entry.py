@@ -8,9 +8,9 @@ import signal
 import sys
 
 from leasehold.cli.app import app
-from leasehold.cli.exits import AFTER_SIGNAL, Exit
-from leasehold.cli.failures import FailureError, failure_of, report
-from leasehold.cli.syntax import HELP, Command, Group, find_member, parse
+from leasehold.cli.errors import FailureError, failure_of, report
+from leasehold.cli.exit_codes import AFTER_SIGNAL, Exit
+from leasehold.cli.parser import HELP, Command, Group, find_member, parse
 from leasehold.errors import LeaseholdError
 
 
@@ -54,7 +54,7 @@ def _obey(words: list[str]) -> int | None:
 
 
 def _help(what: Command | Group) -> None:
-    from leasehold.cli.help_text import help_of  # noqa: PLC0415 - commands that run do without
+    from leasehold.cli.help import help_of  # noqa: PLC0415 - commands that run do without
 
     _write(help_of(what))
 

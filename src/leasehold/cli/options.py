@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.cli.syntax import Argument, Option
+from leasehold.cli.parser import Argument, Option
 from leasehold.errors import InvalidRequest
 
 _STORE = "Store"

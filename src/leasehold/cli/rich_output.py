@@ -9,13 +9,13 @@ from rich.panel import Panel
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from leasehold.cli.wording import printable
+from leasehold.cli.format import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from leasehold.cli.showing import Table, Title
-    from leasehold.valkey.diagnosis import Finding
+    from leasehold.cli.output import Table, Title
+    from leasehold.valkey.doctor import Finding
 
 _STYLE = {"ok": "green", "warn": "yellow", "problem": "bold red"}
 # Narrower terminals need the room between the columns for what is in them.

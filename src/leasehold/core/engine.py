@@ -5,27 +5,27 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from leasehold.core import bounds
-from leasehold.core.acquiring import Quest, Request, arrived_late, trusted_grant
-from leasehold.core.answers import DONE, Ask, Done, Ended, Own, Refusal
-from leasehold.core.beginning import is_first
-from leasehold.core.keeping import Keeper, renewal_of
+from leasehold.core import validation
+from leasehold.core.acquire import Quest, Request, arrived_late, trusted_grant
+from leasehold.core.background import is_first
 from leasehold.core.lease import LeaseState
-from leasehold.core.observing import Lookout, Notes, Operation, observed
-from leasehold.core.settling import Orphan, Settler
-from leasehold.core.tickets import Tickets
+from leasehold.core.notifications import Tickets
+from leasehold.core.observer import Lookout, Notes, Operation, observed
+from leasehold.core.orphan_cleanup import Orphan, Settler
+from leasehold.core.renewal import Keeper, renewal_of
+from leasehold.core.replies import DONE, Ask, Done, Ended, Own, Refusal
 from leasehold.core.validity import trusted_for, ttl_for
-from leasehold.core.waiting import WaitingRoom
+from leasehold.core.waiters import WaitingRoom
 from leasehold.errors import InvalidRequest, LeaseLost, LockBusy, StoreRefused, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from leasehold.core.acquiring import TrustedGrant
-    from leasehold.core.answers import LockInfo, Mode
+    from leasehold.core.acquire import TrustedGrant
     from leasehold.core.backoff import Backoff
-    from leasehold.core.observing import Kind, Verb
+    from leasehold.core.observer import Kind, Verb
     from leasehold.core.ports import Clock, Concurrency, Random, Store
+    from leasehold.core.replies import LockInfo, Mode
     from leasehold.errors import Holder, LossReason
 
 L = TypeVar("L", bound=LeaseState)
@@ -72,7 +72,7 @@ class Engine(Generic[L]):
 
     def _start_afresh(self) -> None:
         self._holder = self._default_holder()
-        self._encoded_holder = bounds.encode_holder(self._holder)
+        self._encoded_holder = validation.encode_holder(self._holder)
         self._keeper = Keeper(self.store, self.clock, self.random, self.concurrency)
         self._settler = Settler(self.store, self.clock, self.concurrency, patience=self.patience)
         if self._listens:
@@ -106,7 +106,7 @@ class Engine(Generic[L]):
         retry_interval: float | None = None,
         token: str | None = None,
     ) -> Coroutine[Any, Any, L]:
-        """A lease, or one of the exceptions that `leasehold.core.acquiring.Quest` raises.
+        """A lease, or one of the exceptions that `leasehold.core.acquire.Quest` raises.
 
         ``token`` is for whoever must know it before; it must not have been asked with before.
         """
@@ -138,9 +138,9 @@ class Engine(Generic[L]):
         token: str | None = None,
         notes: Notes | None = None,
     ) -> L:
-        bounds.check_request(name, ttl, wait, mode)
+        validation.check_request(name, ttl, wait, mode)
         if retry_interval is not None:
-            bounds.check_duration(retry_interval, "retry_interval")
+            validation.check_duration(retry_interval, "retry_interval")
         asked_ttl, encoded, least = ttl, self._encoded_holder, 0
         if max_hold is not None or holder is not None or floor is not None:
             asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
@@ -189,7 +189,7 @@ class Engine(Generic[L]):
     ) -> list[L] | None:
         """A lease on each of ``names`` if all of them are free now, None if one is not.
 
-        ``own`` is as in `leasehold.core.together.acquire_in_turn`.
+        ``own`` is as in `leasehold.core.multi_lock.acquire_in_turn`.
         """
         asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
         if own is None:
@@ -197,7 +197,7 @@ class Engine(Generic[L]):
             own = {name: Own(self.random.token(), shown) for name in names}
             encoded_of = dict.fromkeys(names, encoded)
         else:
-            encoded_of = {name: bounds.encode_holder(own[name].holder) for name in names}
+            encoded_of = {name: validation.encode_holder(own[name].holder) for name in names}
         asks = [
             Ask(name, own[name].token, self.tickets.new(), asked_ttl, least, encoded_of[name])
             for name in names
@@ -299,8 +299,8 @@ class Engine(Generic[L]):
         expect_fence: int | None,
         notes: Notes,
     ) -> L:
-        bounds.check_request(name, ttl, None, mode)
-        expected = None if expect_fence is None else bounds.check_fence(expect_fence, "expect_fence")
+        validation.check_request(name, ttl, None, mode)
+        expected = None if expect_fence is None else validation.check_fence(expect_fence, "expect_fence")
         asked_ttl, encoded, least = self._terms(ttl, holder, max_hold, floor)
         token = self.random.token()
         ticket = self.tickets.new()
@@ -345,7 +345,7 @@ class Engine(Generic[L]):
 
     async def _renew(self, lease: LeaseState, ttl: float | None) -> None:
         if ttl is not None:
-            bounds.check_ttl(ttl)
+            validation.check_ttl(ttl)
         self._check(lease)
         mine = self.concurrency.signal()
         while (turn := lease.begin_exchange(mine)) is not mine:
@@ -492,14 +492,14 @@ class Engine(Generic[L]):
 
     async def inspect(self, name: str) -> LockInfo:
         """Who holds the lock now."""
-        bounds.check_name(name)
+        validation.check_name(name)
         return await self.observed(
             "inspect", name, lambda: self.insist(lambda: self.store.inspect(name), self.clock.now())
         )
 
     async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
         """Some of the locks whose names match ``pattern``, and where to go on; 0 begins and ends."""
-        bounds.check_pattern(pattern)
+        validation.check_pattern(pattern)
         return await self.observed(
             "list", pattern, lambda: self.insist(lambda: self.store.page(pattern, cursor), self.clock.now())
         )
@@ -519,11 +519,11 @@ class Engine(Generic[L]):
     ) -> tuple[float, str, int]:
         """What to ask the store for: ttl, encoded holder, least fence. Checked, and nothing sent."""
         if max_hold is not None:
-            bounds.check_max_hold(max_hold)
+            validation.check_max_hold(max_hold)
             # The store must not hold the lock any longer than the holder may.
-            ttl = max(bounds.MIN_TTL, min(ttl, ttl_for(max_hold)))
-        encoded = self._encoded_holder if holder is None else bounds.encode_holder(holder)
-        return ttl, encoded, 0 if floor is None else bounds.check_fence(floor, "floor")
+            ttl = max(validation.MIN_TTL, min(ttl, ttl_for(max_hold)))
+        encoded = self._encoded_holder if holder is None else validation.encode_holder(holder)
+        return ttl, encoded, 0 if floor is None else validation.check_fence(floor, "floor")
 
     def _welcome(self, lease: LeaseState) -> None:
         """Have a new lease hear the store's news; its hold begins now."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leasehold.core.answers import Taken
-from leasehold.core.observing import LeaseEnded, LossFound, Renewed
+from leasehold.core.observer import LeaseEnded, LossFound, Renewed
+from leasehold.core.replies import Taken
 from leasehold.errors import Holder, LeaseLost, LossReason
 
 if TYPE_CHECKING:
-    from leasehold.core.answers import Mode, News
     from leasehold.core.engine import Engine
-    from leasehold.core.observing import Outcome
+    from leasehold.core.observer import Outcome
     from leasehold.core.ports import Signal
+    from leasehold.core.replies import Mode, News
 
 
 class LeaseState:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from leasehold.core import bounds
+from leasehold.core import validation
 from leasehold.errors import (
     InProgress,
     InvalidRequest,
@@ -141,7 +141,7 @@ class Once:
 
 def check_once(key: str, run_it: object, ttl: float) -> None:
     """Refuse what cannot be done once."""
-    bounds.check_name(key)
+    validation.check_name(key)
     if not callable(run_it):
         raise InvalidRequest(f"once takes a function to run, not {type(run_it).__name__}")
     check_keep(ttl)
@@ -149,7 +149,7 @@ def check_once(key: str, run_it: object, ttl: float) -> None:
 
 def check_keep(ttl: float) -> None:
     """Refuse a time for which nothing can be remembered."""
-    bounds.check_duration(ttl, "ttl")
+    validation.check_duration(ttl, "ttl")
     if ttl > MAX_TTL:
         raise InvalidRequest(f"a result is kept for {MAX_TTL:g} seconds (a year) at most, not {ttl!r}")
 
@@ -160,7 +160,7 @@ def key_of(operation: str, unique_key: str | int) -> str:
         raise InvalidRequest(f"an operation is named by text without a colon, not {operation!r}")
     if isinstance(unique_key, bool) or not isinstance(unique_key, str | int) or unique_key == "":  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
         raise InvalidRequest(f"a unique key is text or a whole number, not {unique_key!r}")
-    return bounds.check_name(f"{operation}:{unique_key}")
+    return validation.check_name(f"{operation}:{unique_key}")
 
 
 def encode_result(key: str, result: Any) -> str:

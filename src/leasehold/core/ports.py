@@ -1,7 +1,7 @@
 """What the core needs from the world.
 
 A core coroutine awaits nothing but these. An asynchronous port suspends; a blocking one does its work
-and returns without ever suspending, so `leasehold.core.running` can drive the same coroutine in a plain
+and returns without ever suspending, so `leasehold.core.sync_runner` can drive the same coroutine in a plain
 thread; the simulator's ports do it all in virtual time.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from leasehold.core.answers import (
+    from leasehold.core.replies import (
         Ask,
         Busy,
         Grant,

@@ -1,7 +1,7 @@
 """Locks for people who edit documents."""
 
-from leasehold.documents.answers import Busy, Granted, SaveAnswer
 from leasehold.documents.locks import DocumentLocks
+from leasehold.documents.outcomes import Busy, Granted, SaveAnswer
 from leasehold.documents.ports import (
     Access,
     AccessPolicy,
@@ -14,7 +14,7 @@ from leasehold.documents.ports import (
     Saved,
 )
 from leasehold.documents.state import Editor, Event, Hold, Holder, LockState, Person, Taking, Version
-from leasehold.documents.times import Times
+from leasehold.documents.timings import Times
 
 __all__ = [
     "Access",

@@ -22,19 +22,19 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 from leasehold.client import Client
-from leasehold.documents.answering import ProblemRoute, install_problems
-from leasehold.documents.gate import Gate
-from leasehold.documents.live.admitting import Admitting
+from leasehold.documents.access_control import Gate
+from leasehold.documents.http.problem_handlers import ProblemRoute, install_problems
+from leasehold.documents.http.routes import add_lock_routes, add_ticket_route
+from leasehold.documents.live.authentication import Admitting
 from leasehold.documents.live.endpoint import SocketEndpoint
 from leasehold.documents.live.hub import Hub
 from leasehold.documents.live.limits import SocketLimits
-from leasehold.documents.live.notices import Notices, RightsChanged, SessionsEnded
 from leasehold.documents.live.tickets import Tickets
+from leasehold.documents.live.worker_notices import Notices, RightsChanged, SessionsEnded
 from leasehold.documents.locks import DocumentLocks
 from leasehold.documents.ports import AccessPolicy, DocumentStore
 from leasehold.documents.principal import Authenticate
-from leasehold.documents.routes import add_lock_routes, add_ticket_route
-from leasehold.documents.times import Times
+from leasehold.documents.timings import Times
 
 __all__ = ["LockRouter", "SocketLimits", "install_problems", "lock_router"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.documents.gate import may
+from leasehold.documents.access_control import may
 
 if TYPE_CHECKING:
-    from leasehold.documents.gate import Gate
+    from leasehold.documents.access_control import Gate
     from leasehold.documents.locks import DocumentLocks
     from leasehold.documents.state import Editor, LockState
 

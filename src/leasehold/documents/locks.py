@@ -5,15 +5,15 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Literal
 
-from leasehold.core.bounds import MAX_NAME_BYTES, check_duration, check_name
-from leasehold.documents.answers import Busy, Granted, SaveAnswer
-from leasehold.documents.bulletin import Bulletin
-from leasehold.documents.ledger import Ledger
+from leasehold.core.validation import MAX_NAME_BYTES, check_duration, check_name
+from leasehold.documents.force_take import ForceTake
+from leasehold.documents.observed import tell_end, watched
+from leasehold.documents.outcomes import Busy, Granted, SaveAnswer
 from leasehold.documents.ports import Saved
-from leasehold.documents.registrar import Registrar, above
-from leasehold.documents.taking import ForceTake
-from leasehold.documents.times import Times
-from leasehold.documents.watching import tell_end, watched
+from leasehold.documents.store.events import Bulletin
+from leasehold.documents.store.fence_registration import Registrar, above
+from leasehold.documents.store.lock_store import Ledger
+from leasehold.documents.timings import Times
 from leasehold.errors import InvalidRequest, StaleFence, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ __all__ = ["Busy", "DocumentLocks", "Granted", "SaveAnswer"]
 class DocumentLocks:
     """Locks for people who edit documents. Nobody waits: every verb answers now, but for a force-take's few seconds.
 
-    Who may do what is asked before (`leasehold.documents.gate`); here everybody is who they say they are.
+    Who may do what is asked before (`leasehold.documents.access_control`); here everybody is who they say they are.
     Every verb raises `leasehold.StoreUnavailable` if the outcome is unknown.
     """
 

@@ -3,11 +3,11 @@
 ``leasehold.files.blocking`` is the same for threads. A rate limit needs the extra ``leasehold[files]``.
 """
 
-from leasehold.files.history import Entry
+from leasehold.files.client import FileLease, FileLeases, FileLocks, Session
 from leasehold.files.info import FileInfo, HeldBy
-from leasehold.files.locking import FileLease, FileLeases, FileLocks, Session
-from leasehold.files.restoring import Restored
-from leasehold.files.sessions import FileContent
+from leasehold.files.sessions.entries import Entry
+from leasehold.files.sessions.restore import Restored
+from leasehold.files.sessions.session import FileContent
 from leasehold.files.settings import FileSettings
 
 __all__ = [

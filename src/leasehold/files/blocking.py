@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from leasehold import blocking
 from leasehold.blocking import LockContext
-from leasehold.core.bounds import check_on_loss
-from leasehold.core.running import run
+from leasehold.core.sync_runner import run
+from leasehold.core.validation import check_on_loss
 from leasehold.errors import InvalidRequest
-from leasehold.files.credentials import Secret, check_session_id
-from leasehold.files.holding import FileHold, FileHolds
 from leasehold.files.info import info_of
-from leasehold.files.office import DEFAULT, Office, check_purpose
-from leasehold.files.restoring import Restorer
-from leasehold.files.rooms import Room
-from leasehold.files.sessions import SessionCore
+from leasehold.files.lock_store import FileStore
+from leasehold.files.sessions.co_editing import Room
+from leasehold.files.sessions.context import DEFAULT, Office, check_purpose
+from leasehold.files.sessions.credentials import Secret, check_session_id
+from leasehold.files.sessions.held_file import FileHold, FileHolds
+from leasehold.files.sessions.restore import Restorer
+from leasehold.files.sessions.session import SessionCore
 from leasehold.files.settings import FileSettings
-from leasehold.files.store import FileStore
 from leasehold.files.worlds import ThreadWorld
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from leasehold.blocking import Client, Lease
-    from leasehold.core.answers import OnLoss
-    from leasehold.files.history import Entry
+    from leasehold.core.replies import OnLoss
     from leasehold.files.info import FileInfo
-    from leasehold.files.office import Path
-    from leasehold.files.restoring import Restored
-    from leasehold.files.sessions import FileContent
+    from leasehold.files.sessions.context import Path
+    from leasehold.files.sessions.entries import Entry
+    from leasehold.files.sessions.restore import Restored
+    from leasehold.files.sessions.session import FileContent
 
 
 class FileLease(FileHold["Lease"], blocking.Leases):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leasehold.files.contention import is_room
+from leasehold.files.sessions.conflicts import is_room
 
 if TYPE_CHECKING:
-    from leasehold.core.answers import Hold, LockInfo
+    from leasehold.core.replies import Hold, LockInfo
     from leasehold.errors import Holder
-    from leasehold.files.history import Access
+    from leasehold.files.sessions.entries import Access
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from leasehold.core.bounds import MIN_TTL, check_wait
+from leasehold.core.validation import MIN_TTL, check_wait
 from leasehold.errors import InvalidRequest
 
 if TYPE_CHECKING:

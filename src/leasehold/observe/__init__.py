@@ -8,6 +8,6 @@
         observe(locks)  # and everything that is built on it: operations, documents, files
 """
 
-from leasehold.observe.installing import observe
+from leasehold.observe.install import observe
 
 __all__ = ["observe"]

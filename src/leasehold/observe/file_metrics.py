@@ -14,7 +14,7 @@ except ModuleNotFoundError as missing:
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from leasehold.core.observing import Operation, Outcome, RateLimitChecked, Result
+    from leasehold.core.observer import Operation, Outcome, RateLimitChecked, Result
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _OUTCOMES: dict[Outcome, str] = {

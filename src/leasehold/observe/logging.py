@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from leasehold.core.observing import LeaseEnded, LossFound, RateLimitChecked
+from leasehold.core.observer import LeaseEnded, LossFound, RateLimitChecked
 from leasehold.errors import StoreUnavailable
 from leasehold.observe.extra import missing_extra
 from leasehold.observe.outages import Outages
@@ -15,14 +15,14 @@ from leasehold.valkey.store_faults import fault_of
 try:
     import structlog
 
-    from leasehold.observe.propagating import current_ids
+    from leasehold.observe.propagation import current_ids
 except ModuleNotFoundError as missing:
     raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
 
-    from leasehold.core.observing import Event, Operation, Outcome, Result
+    from leasehold.core.observer import Event, Operation, Outcome, Result
 
 LOGGER = "leasehold.observe"
 """The logger of the standard library that the lines go to, unless the application brings one of structlog's."""
@@ -33,7 +33,7 @@ _LEVELS: dict[Outcome, str] = {"lost": "warning", "refused": "error", "error": "
 
 
 class LoggingObserver:
-    """Implements `leasehold.core.observing.Observer`.
+    """Implements `leasehold.core.observer.Observer`.
 
     Operations are told at ``debug``, what they were refused for at ``warning`` or ``error``, and so is each lease
     that is lost. A store that does not answer is told once, at ``error``, and once more when it is back; each store

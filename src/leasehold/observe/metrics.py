@@ -6,7 +6,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING
 
-from leasehold.core.observing import LeaseEnded, LossFound, Renewed
+from leasehold.core.observer import LeaseEnded, LossFound, Renewed
 from leasehold.errors import StoreError
 from leasehold.observe.extra import missing_extra
 from leasehold.valkey.store_faults import fault_of
@@ -21,7 +21,7 @@ except ModuleNotFoundError as missing:
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.core.observing import Event, Operation, Result
+    from leasehold.core.observer import Event, Operation, Result
 
     PurposeOf = Callable[[str], str | None]
 
@@ -82,7 +82,7 @@ class LockMetrics:
 
 
 class MetricsObserver:
-    """Implements `leasehold.core.observing.Observer`; ``purpose_of`` says what a lock is for by its name."""
+    """Implements `leasehold.core.observer.Observer`; ``purpose_of`` says what a lock is for by its name."""
 
     def __init__(self, metrics: LockMetrics, purpose_of: PurposeOf | None = None) -> None:
         self._metrics = metrics

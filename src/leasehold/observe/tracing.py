@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from leasehold.observe.extra import missing_extra
-from leasehold.observe.ids import request_id
+from leasehold.observe.request_id import request_id
 
 try:
     from opentelemetry import context, trace
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span, TracerProvider
 
-    from leasehold.core.observing import Event, Operation, Result
+    from leasehold.core.observer import Event, Operation, Result
 
 # Busy and cancelled are answers; these are what somebody should look at.
 _ERRORS = frozenset({"unavailable", "refused", "lost", "error"})
 
 
 class TracingObserver:
-    """Implements `leasehold.core.observing.Observer`: a span for each operation, the current one while it lasts.
+    """Implements `leasehold.core.observer.Observer`: a span for each operation, the current one while it lasts.
 
     Attributes name the lock and say how it ended. They never carry tokens, nor the message of an exception, which
     may be anybody's: the type of it must do.

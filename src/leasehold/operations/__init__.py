@@ -4,7 +4,7 @@
 ``leasehold.operations.faststream`` need the extra ``leasehold[operations]``.
 """
 
+from leasehold.operations.operations import Operations
 from leasehold.operations.purposes import STANDARD, Purpose, Purposes
-from leasehold.operations.running import Operations
 
 __all__ = ["STANDARD", "Operations", "Purpose", "Purposes"]

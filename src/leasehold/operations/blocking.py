@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold import blocking
 from leasehold.errors import InvalidRequest
-from leasehold.operations.guarding import Guard
+from leasehold.operations.guarded_functions import Guard
 from leasehold.operations.purposes import STANDARD, Purpose, Purposes, check_purposes
 
 if TYPE_CHECKING:

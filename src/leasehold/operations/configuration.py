@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from leasehold.errors import InvalidRequest
-from leasehold.operations.patterns import Pattern
+from leasehold.operations.lock_names import Pattern
 from leasehold.operations.purposes import Purpose, Purposes
 
 if TYPE_CHECKING:

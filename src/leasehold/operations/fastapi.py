@@ -19,7 +19,7 @@ from leasehold.errors import (
     StaleFence,
     StoreError,
 )
-from leasehold.problems import body_of, headers_of
+from leasehold.http_problems import body_of, headers_of
 
 try:
     from fastapi import Depends, HTTPException, params
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
     from leasehold.client import Lease
-    from leasehold.operations.running import Operations
+    from leasehold.operations.operations import Operations
 
 _log = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from leasehold.core import bounds
+from leasehold.core import validation
 from leasehold.core.backoff import Backoff
 from leasehold.core.once import check_keep, encode_result, key_of
 from leasehold.errors import InvalidRequest, LeaseholdError, StoreError
-from leasehold.operations.patterns import write
+from leasehold.operations.lock_names import write
 
 try:
     from faststream import AckPolicy, BaseMiddleware
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from faststream import ContextRepo
 
     from leasehold.client import Lease
-    from leasehold.operations.running import Operations
+    from leasehold.operations.operations import Operations
 
 _log = logging.getLogger(__name__)
 
@@ -93,8 +93,8 @@ class LockMiddleware:
                 raise InvalidRequest("operation names what is done once, so it needs once as well")
             key_of(operation, "any")
         check_keep(once_ttl)
-        bounds.check_duration(pause, "pause")
-        if bounds.check_duration(max_pause, "max_pause") < pause:
+        validation.check_duration(pause, "pause")
+        if validation.check_duration(max_pause, "max_pause") < pause:
             raise InvalidRequest(f"max_pause ({max_pause:g} s) must not be shorter than pause ({pause:g} s)")
         self._once = once
         self._operation = operation

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from leasehold.core import bounds
+from leasehold.core import validation
 from leasehold.errors import InvalidRequest
-from leasehold.operations.patterns import Pattern
+from leasehold.operations.lock_names import Pattern
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,9 +103,9 @@ class Purpose:
             yield f"renew must be true or false, not {self.renew!r}"
         checks: list[Callable[[], object]] = [
             lambda: Pattern.parse(self.pattern),
-            lambda: bounds.check_ttl(self.ttl),
-            lambda: bounds.check_wait(self.wait),
-            lambda: bounds.check_max_hold(self.max_hold),
+            lambda: validation.check_ttl(self.ttl),
+            lambda: validation.check_wait(self.wait),
+            lambda: validation.check_max_hold(self.max_hold),
             self._check_retry_interval,
         ]
         for check in checks:
@@ -117,7 +117,7 @@ class Purpose:
     def _check_retry_interval(self) -> None:
         if self.retry_interval is None:
             return
-        bounds.check_duration(self.retry_interval, "retry_interval")
+        validation.check_duration(self.retry_interval, "retry_interval")
         wait = self.wait
         if isinstance(wait, int | float) and 0 < wait < self.retry_interval:
             raise InvalidRequest(

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads it
 
 from leasehold.documents.principal import Principal  # noqa: TC001 - FastAPI reads it
-from leasehold.server.limiting import address_of
-from leasehold.server.people import Bearer, current_user
+from leasehold.server.auth.dependencies import Bearer, current_user
+from leasehold.server.http.rate_limiter import address_of
 from leasehold.server.services import UsesServices, services_of
 
 if TYPE_CHECKING:
-    from leasehold.server.limiting import Budget
+    from leasehold.server.http.rate_limiter import Budget
 
 _SIGN_IN = frozenset({"/api/auth/login", "/api/auth/register"})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.server.passwords import Passwords
+from leasehold.server.auth.passwords import Passwords
 
 MARK = "demo$"
 """Before the hash of such a password. Without the demo it is not a hash, and so nobody's password is right."""

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import Depends
 
-from leasehold.documents.routes import editor_dependency
+from leasehold.documents.http.routes import editor_dependency
 from leasehold.documents.state import Editor
-from leasehold.server.people import current_user
+from leasehold.server.auth.dependencies import current_user
 
 CurrentEditor = Annotated[Editor, Depends(editor_dependency(current_user))]
 """``async def endpoint(editor: CurrentEditor)``."""

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Path, Query
 
-from leasehold.documents.wire import ID_PATTERN, MAX_ID
+from leasehold.documents.http.schemas import ID_PATTERN, MAX_ID
 
 _SPELLING = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from itertools import count
 
-from leasehold.observe.ids import REQUEST_ID_HEADER, is_sane, request_id
+from leasehold.observe.request_id import REQUEST_ID_HEADER, is_sane, request_id
 
 __all__ = ["HEADER", "RequestIds", "request_id"]
 

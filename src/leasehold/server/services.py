@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from leasehold.documents.fastapi import LockRouter
     from leasehold.documents.locks import DocumentLocks
     from leasehold.documents.ports import AccessPolicy, DocumentStore
-    from leasehold.server.identity import Identity
-    from leasehold.server.keys import Keys
-    from leasehold.server.limiting import Limiter
+    from leasehold.server.auth.service import Identity
+    from leasehold.server.auth.signing_keys import Keys
+    from leasehold.server.http.rate_limiter import Limiter
     from leasehold.server.settings import Settings
 
 

@@ -11,11 +11,11 @@ from limits import parse
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from leasehold.documents.times import Times
+from leasehold.documents.timings import Times
 from leasehold.errors import InvalidRequest
-from leasehold.server.page_files import DIRECTORY
+from leasehold.server.http.static_files import DIRECTORY
 from leasehold.valkey.embedded import default_data_dir
-from leasehold.valkey.endpoint import parse as parse_store_url
+from leasehold.valkey.transport.endpoint import parse as parse_store_url
 from leasehold.valkey.whereabouts import redis_url
 
 PREFIX = "LEASEHOLD_"

@@ -8,15 +8,15 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leasehold.core import bounds
+from leasehold.core import validation
 from leasehold.errors import InvalidRequest
-from leasehold.valkey import endpoint
+from leasehold.valkey.transport import endpoint
 
 if TYPE_CHECKING:
     import ssl
     from pathlib import Path
 
-    from leasehold.valkey.endpoint import Endpoint
+    from leasehold.valkey.transport.endpoint import Endpoint
 
 # A cold start of the embedded server includes starting two processes; on a loaded machine that takes
 # longer than any reply should.
@@ -64,7 +64,7 @@ def check_options(
     max_connections: int | None,
 ) -> Options:
     """Everything that can be wrong with the arguments of ``connect`` is said here, before anything is sent."""
-    bounds.check_duration(timeout, "timeout")
+    validation.check_duration(timeout, "timeout")
     if url is not None and data_dir is not None:
         raise InvalidRequest("data_dir belongs to the embedded server; leave it out, or leave the URL out")
     if max_connections is not None and max_connections < 1:

@@ -6,20 +6,20 @@ import logging
 from math import ceil
 from typing import TYPE_CHECKING
 
-from leasehold.core.answers import DONE, Busy, Ended, Hold, LockInfo, Look, Refusal
+from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, Look, Refusal
 from leasehold.errors import StoreError, StoreRefused
-from leasehold.valkey import news, scripts
+from leasehold.valkey import notifications, scripts
+from leasehold.valkey.commands import ScriptVerb, Verb
 from leasehold.valkey.keys import check_namespace, key_of, name_of, pattern_of
 from leasehold.valkey.record import parse_holding
-from leasehold.valkey.runner import Runner, is_noscript
-from leasehold.valkey.verb import ScriptVerb, Verb
-from leasehold.valkey.wire import Call
+from leasehold.valkey.script_runner import Runner, is_noscript
+from leasehold.valkey.transport.protocols import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from leasehold.core.answers import Ask, Grant, Line, Mode, News, ReleaseAnswer, Renewal, RenewAnswer
-    from leasehold.valkey.wire import Reply, Session, Wire, Word
+    from leasehold.core.replies import Ask, Grant, Line, Mode, News, ReleaseAnswer, Renewal, RenewAnswer
+    from leasehold.valkey.transport.protocols import Reply, Session, Wire, Word
 
 
 _log = logging.getLogger("leasehold")
@@ -58,7 +58,7 @@ class ValkeyStore:
 
     def listen(self, tell: Callable[[News], None]) -> None:
         """See the port."""
-        self._wire.listen(lambda payload: news.pass_on(payload, tell))
+        self._wire.listen(lambda payload: notifications.pass_on(payload, tell))
 
     async def open(self) -> None:
         """See the port."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from leasehold.errors import StoreError, StoreUnavailable
-from leasehold.valkey.faults import CODES
+from leasehold.valkey.transport.error_mapping import CODES
 
 # A chain of causes has no more links than this, unless somebody made it a circle.
 _DEEP = 8

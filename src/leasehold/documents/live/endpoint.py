@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leasehold.documents import audit
+from leasehold.documents.live.handlers import Talking
+from leasehold.documents.live.messages import CloseCode
 from leasehold.documents.live.origins import is_allowed
 from leasehold.documents.live.socket import Socket
-from leasehold.documents.live.talking import Talking
-from leasehold.documents.messages import CloseCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leasehold.documents.live.admitting import Admitting
+    from leasehold.documents.live.authentication import Admitting
     from leasehold.documents.live.hub import Hub
     from leasehold.documents.live.socket import Receive, Send
 

@@ -6,21 +6,21 @@ import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from leasehold.documents.live.attendance import Attendance
-from leasehold.documents.live.deadlines import Deadlines
+from leasehold.documents.live.expiry_timers import Deadlines
 from leasehold.documents.live.limits import SocketLimits
-from leasehold.documents.live.news import News, between
+from leasehold.documents.live.messages import CloseCode, HeartbeatRequested, Wanted
+from leasehold.documents.live.presence import Attendance
+from leasehold.documents.live.rendering import News, between
 from leasehold.documents.live.room import Room
-from leasehold.documents.live.rounds import every
-from leasehold.documents.messages import CloseCode, HeartbeatRequested, Wanted
-from leasehold.runtime.tasks import Tasks
+from leasehold.runtime.asyncio_runtime import Tasks
+from leasehold.runtime.periodic import every
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from leasehold.documents.gate import Gate
-    from leasehold.documents.live.notices import Notices
+    from leasehold.documents.access_control import Gate
     from leasehold.documents.live.socket import Socket
+    from leasehold.documents.live.worker_notices import Notices
     from leasehold.documents.locks import DocumentLocks
     from leasehold.documents.state import Event, LockState
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leasehold.core.bounds import check_duration
+from leasehold.core.validation import check_duration
 from leasehold.errors import InvalidRequest
 
 if TYPE_CHECKING:

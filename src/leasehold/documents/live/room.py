@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from leasehold.documents.live.news import News
+    from leasehold.documents.live.rendering import News
     from leasehold.documents.live.socket import Socket
     from leasehold.documents.state import LockState
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from leasehold.documents import audit
+from leasehold.documents.http.dependencies import digest_of
+from leasehold.documents.http.problems import problem_of
 from leasehold.documents.live.limits import Allowance
-from leasehold.documents.live.outbox import Outbox
-from leasehold.documents.live.tickets import Admission
-from leasehold.documents.messages import (
+from leasehold.documents.live.messages import (
     FROM_CLIENT,
     Authenticate,
     Authenticated,
@@ -25,17 +25,17 @@ from leasehold.documents.messages import (
     RoomClosed,
     Welcome,
 )
+from leasehold.documents.live.outbox import Outbox
+from leasehold.documents.live.tickets import Admission
 from leasehold.documents.principal import Principal
-from leasehold.documents.problems import problem_of
 from leasehold.documents.state import Editor
-from leasehold.documents.tabs import digest_of
 from leasehold.errors import InvalidRequest, LeaseholdError, NotSignedIn
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from leasehold.documents.live.hub import Hub
-    from leasehold.documents.messages import Credentials, Message
+    from leasehold.documents.live.messages import Credentials, Message
 
     Receive = Callable[[], Coroutine[Any, Any, dict[str, Any]]]
     Send = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leasehold.documents.live.scripts import ISSUE_TICKET, USE_TICKET
 from leasehold.documents.principal import Principal
-from leasehold.valkey.runner import Runner
-from leasehold.valkey.verb import ScriptVerb
+from leasehold.valkey.commands import ScriptVerb
+from leasehold.valkey.script_runner import Runner
 
 if TYPE_CHECKING:
-    from leasehold.valkey.wire import Wire
+    from leasehold.valkey.transport.protocols import Wire
 
 LIFETIME = 30.0
 """Seconds."""

@@ -19,11 +19,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated
 
-from leasehold.core.bounds import MAX_FENCE
 from leasehold.core.lease import LeaseState
+from leasehold.core.validation import MAX_FENCE
 from leasehold.errors import InvalidRequest, StaleFence
+from leasehold.http_problems import body_of
 from leasehold.operations.guards.extra import missing_extra
-from leasehold.problems import body_of
 
 try:
     import httpx

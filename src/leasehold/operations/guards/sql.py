@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from leasehold.errors import InvalidRequest, StaleFence
 from leasehold.operations.guards.extra import missing_extra
-from leasehold.operations.guards.fences import Presented, present
+from leasehold.operations.guards.presented_fence import Presented, present
 
 try:
     from sqlalchemy import BigInteger, Column, inspect, select, text, update
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
     from sqlalchemy.orm.interfaces import ORMOption
 
-    from leasehold.core.answers import Mode
     from leasehold.core.lease import LeaseState
+    from leasehold.core.replies import Mode
 
 M = TypeVar("M")
 R = TypeVar("R")

@@ -19,11 +19,12 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from leasehold.core.bounds import check_duration
-from leasehold.core.running import run
+from leasehold.core.sync_runner import run
+from leasehold.core.validation import check_duration
 from leasehold.errors import InvalidRequest, StaleFence, StoreError
-from leasehold.operations.guards.fences import present
-from leasehold.valkey import faults, scripts
+from leasehold.operations.guards.presented_fence import present
+from leasehold.valkey import scripts
+from leasehold.valkey.transport import error_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
     import redis
     import redis.asyncio
 
-    from leasehold.core.answers import Mode
     from leasehold.core.lease import LeaseState
-    from leasehold.valkey.borrowed import AsyncBorrowed, BlockingBorrowed
+    from leasehold.core.replies import Mode
     from leasehold.valkey.scripts import Script
+    from leasehold.valkey.transport.redis_py import AsyncBorrowed, BlockingBorrowed
 
     Wire = AsyncBorrowed | BlockingBorrowed
 
@@ -189,7 +190,7 @@ async def _ask(
     if isinstance(reply, StoreError):
         raise reply
     if isinstance(reply, Exception):
-        raise faults.from_reply(str(reply), reply)
+        raise error_mapping.from_reply(str(reply), reply)
     if not reply[0]:
         raise StaleFence(seen=int(reply[1]), given=number)
     return reply
@@ -201,13 +202,13 @@ def _run(client: Any, work: Callable[[Wire], Coroutine[Any, Any, T]]) -> T | Awa
     import redis  # noqa: PLC0415 - see above
     import redis.asyncio  # noqa: PLC0415 - see above
 
-    from leasehold.valkey import borrowed  # noqa: PLC0415 - see above
+    from leasehold.valkey.transport import redis_py  # noqa: PLC0415 - see above
 
     existing: Any = None if hasattr(client, "execute") else client  # a pipeline answers too late
     if isinstance(existing, redis.asyncio.Redis | redis.asyncio.RedisCluster):
-        return work(borrowed.AsyncBorrowed(client))
+        return work(redis_py.AsyncBorrowed(client))
     if isinstance(existing, redis.Redis | redis.RedisCluster):
-        return run(work(borrowed.BlockingBorrowed(client)))
+        return run(work(redis_py.BlockingBorrowed(client)))
     kind = f"{type(client).__module__}.{type(client).__name__}"
     raise InvalidRequest(f"a guard takes a redis.asyncio.Redis or a redis.Redis, not {kind}")
 

@@ -4,7 +4,7 @@
 last client connection closes, however that client ended, and the next start finds the data again.
 """
 
-from leasehold.valkey.embedded.paths import default_data_dir
-from leasehold.valkey.embedded.starting import ensure_running
+from leasehold.valkey.embedded.data_dir import default_data_dir
+from leasehold.valkey.embedded.launcher import ensure_running
 
 __all__ = ["default_data_dir", "ensure_running"]

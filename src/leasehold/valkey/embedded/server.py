@@ -10,13 +10,13 @@ import sys
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from leasehold.valkey.embedded.talking import Conversation, StillBusyError, open_conversation
+from leasehold.valkey.embedded.probe import Conversation, StillBusyError, open_conversation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from leasehold.valkey.embedded.paths import DataDir
+    from leasehold.valkey.embedded.data_dir import DataDir
     from leasehold.valkey.embedded.stop_signal import StopSignal
 
 TO_LISTEN = 30.0

@@ -1,0 +1,1 @@
+"""``leasehold run``: holds a lock while a command runs."""

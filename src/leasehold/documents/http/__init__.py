@@ -1,0 +1,1 @@
+"""The REST routes of document locks: schemas, problems, and handlers."""

@@ -1,0 +1,1 @@
+"""Sessions, which hold file locks, and what the store keeps of them."""

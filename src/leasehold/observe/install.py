@@ -1,0 +1,63 @@
+"""One call that has a client watched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.trace import TracerProvider
+    from prometheus_client import CollectorRegistry
+
+    from leasehold.core.observer import Lookout, Observer
+
+
+class Observable(Protocol):
+    """A client of either side, or anything that is built on one and shares its lookout."""
+
+    @property
+    def lookout(self) -> Lookout:
+        """Where observers are added."""
+        ...
+
+
+def observe(
+    locks: Observable,
+    *,
+    metrics: bool = True,
+    tracing: bool = True,
+    logging: bool = True,
+    registry: CollectorRegistry | None = None,
+    tracer_provider: TracerProvider | None = None,
+    logger: Any = None,
+    purpose_of: Callable[[str], str | None] | None = None,
+) -> None:
+    """Have every operation of ``locks`` counted, traced and logged from now on, or those of the three that are asked for.
+
+    Metrics are registered in ``registry`` (default: prometheus-client's own), once, however many clients share it.
+    Spans go to ``tracer_provider`` (default: the process's), log lines to ``logger`` (default: JSON in the logger
+    ``leasehold.observe``, operations at ``DEBUG``). ``purpose_of`` gives the label ``purpose`` for the name of a lock,
+    as `leasehold.operations.Purposes.purpose_of` does.
+
+    Call it once for a client: a second call counts everything twice. Whatever an observer raises goes to the log, never
+    to who locks. `ModuleNotFoundError` names the extra if a package that is needed is not installed; nothing is watched
+    then.
+    """
+    # Each where it is asked for: whoever wants metrics alone needs no OpenTelemetry.
+    where = locks.lookout.where
+    found: list[Observer] = []
+    if tracing:  # first, so that it is told first: what the others write happens inside the span
+        from leasehold.observe.tracing import TracingObserver  # noqa: PLC0415 - see above
+
+        found.append(TracingObserver(tracer_provider, where=where))
+    if metrics:
+        from leasehold.observe.metrics import MetricsObserver, metrics_in  # noqa: PLC0415 - see above
+
+        found.append(MetricsObserver(metrics_in(registry), purpose_of))
+    if logging:
+        from leasehold.observe.logging import LoggingObserver  # noqa: PLC0415 - see above
+
+        found.append(LoggingObserver(logger, where=where))
+    for observer in found:
+        locks.lookout.add(observer)

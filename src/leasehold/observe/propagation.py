@@ -1,0 +1,77 @@
+"""Ids that travel: from whoever calls us, and on to whomever we call. W3C ``traceparent``, and ``x-request-id``."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from leasehold.observe.extra import missing_extra
+from leasehold.observe.request_id import REQUEST_ID_HEADER, is_sane, request_id
+
+try:
+    from opentelemetry import context, trace
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+except ModuleNotFoundError as missing:
+    raise missing_extra(__name__, missing) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, MutableMapping
+
+# Not whatever the process has set up: baggage, for one, may hold what is nobody else's business.
+_W3C = TraceContextTextMapPropagator()
+
+
+class _Request(Protocol):
+    @property
+    def headers(self) -> MutableMapping[str, str]: ...
+
+
+def outgoing_headers() -> dict[str, str]:
+    """The headers that make what is called a part of the current trace and request; empty without either.
+
+    They may travel over anything: HTTP, a message, the environment of a process.
+    """
+    headers: dict[str, str] = {}
+    _W3C.inject(headers)
+    if (name := request_id.get()) != "-":
+        headers[REQUEST_ID_HEADER] = name
+    return headers
+
+
+@contextmanager
+def continued(headers: Mapping[str, str]) -> Generator[None]:
+    """Inside, be a part of the trace and the request that ``headers`` name; names in lower case, as they come.
+
+    What is malformed is as if it were not there.
+    """
+    token = context.attach(_W3C.extract(dict(headers)))
+    name = headers.get(REQUEST_ID_HEADER, "")
+    request = request_id.set(name) if is_sane(name) else None
+    try:
+        yield
+    finally:
+        if request is not None:
+            request_id.reset(request)
+        context.detach(token)
+
+
+def pass_on(request: _Request) -> None:
+    """For ``httpx.Client(event_hooks={"request": [pass_on]})``."""
+    request.headers.update(outgoing_headers())
+
+
+async def pass_on_async(request: _Request) -> None:
+    """For ``httpx.AsyncClient(event_hooks={"request": [pass_on_async]})``."""
+    request.headers.update(outgoing_headers())
+
+
+def current_ids() -> dict[str, str]:
+    """``trace_id``, ``span_id`` and ``request_id``, those that there are, as logs write them."""
+    ids: dict[str, str] = {}
+    span = trace.get_current_span().get_span_context()
+    if span.is_valid:
+        ids["trace_id"] = trace.format_trace_id(span.trace_id)
+        ids["span_id"] = trace.format_span_id(span.span_id)
+    if (name := request_id.get()) != "-":
+        ids["request_id"] = name
+    return ids

@@ -1,0 +1,81 @@
+"""Operations under locks of a named purpose, for asyncio."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from leasehold import client
+from leasehold.errors import InvalidRequest
+from leasehold.operations.guarded_functions import Guard
+from leasehold.operations.purposes import STANDARD, Purpose, Purposes, check_purposes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from leasehold.client import Client, Lease, LockContext
+
+R = TypeVar("R")
+
+
+class Operations:
+    """The locks of an application by purpose: ``Operations(locks, purposes)``.
+
+    ``async with ops.purpose("payout", deal_id=42) as lease`` is ``locks.lock(...)`` with the name and the times
+    of that purpose, and promises the same.
+    """
+
+    def __init__(self, locks: Client, purposes: Purposes = STANDARD) -> None:
+        if not isinstance(locks, client.Client):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
+            raise InvalidRequest(
+                f"Operations is for leasehold.connect(...), not {type(locks).__module__}.{type(locks).__name__}; "
+                "leasehold.operations.blocking.Operations is for blocking clients"
+            )
+        self.locks = locks
+        self.purposes = check_purposes(purposes)
+
+    def purpose(self, name: str, /, **parameters: object) -> LockContext[Lease]:
+        """Hold the lock of this purpose and these parameters inside ``async with``.
+
+        `InvalidRequest` at once, before anything is sent, if there is no such purpose, if a parameter is missing
+        or is not the purpose's, or if a value cannot be part of a name (None, "", floats, objects).
+        """
+        purpose = self.purposes.find(name)
+        return self.hold(purpose, purpose.lock_name(**parameters))
+
+    def guarded(
+        self, name: str, /, **keys: Callable[..., object]
+    ) -> Callable[[Callable[..., Coroutine[Any, Any, R]]], Callable[..., Coroutine[Any, Any, R]]]:
+        """Run the decorated function under the lock of this purpose, each call under that of its own parameters.
+
+        ``deal_id=lambda event: event.deal_id`` says where a parameter comes from: a key function is given the
+        arguments of the call that it names (if it has one parameter, of another name: the first argument). A
+        parameter without a key function is the argument of the same name. A parameter ``lease`` of the function is
+        given the lease. All of that is checked here. A key function that returns nothing is an `InvalidRequest`
+        at the call, and the function is not run.
+        """
+        purpose = self.purposes.find(name)
+
+        def decorate(
+            function: Callable[..., Coroutine[Any, Any, R]],
+        ) -> Callable[..., Coroutine[Any, Any, R]]:
+            if not inspect.iscoroutinefunction(function):
+                raise InvalidRequest(f"guarded is for 'async def' functions here, and {function!r} is none")
+            guard = Guard(function, purpose, keys)
+
+            @functools.wraps(function)
+            async def run(*args: Any, **kwargs: Any) -> R:
+                async with self.hold(purpose, guard.lock_name(args, kwargs)) as lease:
+                    if guard.takes_lease:
+                        kwargs["lease"] = lease
+                    return await function(*args, **kwargs)
+
+            run.__signature__ = guard.signature  # pyright: ignore[reportAttributeAccessIssue, reportFunctionMemberAccess] - read by inspect
+            return run
+
+        return decorate
+
+    def hold(self, purpose: Purpose, lock_name: str) -> LockContext[Lease]:
+        """Hold the lock of that name inside ``async with``, with the times of ``purpose``."""
+        return self.locks.lock(lock_name, **purpose.options())

@@ -1,0 +1,56 @@
+"""The world of plain threads: ports that block and never suspend."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from leasehold.core.sync_runner import run
+from leasehold.runtime import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+
+class ThreadClock:
+    """Implements `leasehold.core.ports.Clock`."""
+
+    now = staticmethod(clock.now)
+
+    async def sleep(self, seconds: float) -> None:
+        """Block the thread for ``seconds``."""
+        time.sleep(seconds)  # noqa: ASYNC251 - a blocking port blocks: that is its contract
+
+
+class ThreadSignal:
+    """Implements `leasehold.core.ports.Signal`."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.set = self._event.set
+        self.clear = self._event.clear
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Block until the flag is set (True) or ``timeout`` seconds have passed (False)."""
+        # A thread cannot wait longer than this at once; nobody holds a lease for 292 years either.
+        return self._event.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+
+
+class Threads:
+    """Implements `leasehold.core.ports.Concurrency`: long-running loops get a thread each."""
+
+    def check(self) -> None:
+        """Any thread will do."""
+
+    def signal(self) -> ThreadSignal:
+        """A new flag."""
+        return ThreadSignal()
+
+    def background(self, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run ``loop()`` in a thread that does not keep the program alive."""
+        threading.Thread(target=lambda: run(loop()), name="leasehold", daemon=True).start()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work`` at once, in the caller's thread."""
+        run(work)

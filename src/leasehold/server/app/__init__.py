@@ -1,0 +1,1 @@
+"""The application: wiring, lifespan, health, metrics, and the web page."""

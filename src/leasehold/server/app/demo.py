@@ -1,0 +1,144 @@
+"""A team to try things with: an owner, two editors and a viewer who share an application."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, select, update
+from sqlalchemy.exc import IntegrityError
+
+from leasehold.server.db.engine import reading, writing
+from leasehold.server.db.models import (
+    ApplicationRow,
+    DocumentRow,
+    MemberRow,
+    ProjectRow,
+    SessionRow,
+    UserRow,
+    VersionRow,
+    new_id,
+)
+from leasehold.server.demo_passwords import MARK
+from leasehold.server.demo_team import TEAM
+from leasehold.server.documents.content import encode_content
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+    from leasehold.server.auth.passwords import Passwords
+    from leasehold.server.db.models import Row
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    title: str
+    lines: tuple[str, ...]
+
+
+_WELCOME = _Text(
+    "Welcome",
+    (
+        "Welcome to Leasehold. One person edits a document at a time, and everybody else sees who.",
+        "Open this document as Ana in one window and as Ben in another: whoever types first has the lock.",
+        "Olga is the owner. She may take over the editing; what Ana has written is saved before.",
+        "Vera may look, and never gets the lock.",
+    ),
+)
+_PLAN = _Text(
+    "Launch plan", ("This one belongs to the project Launch.", "Its members are those of the application.")
+)
+_NOTES = _Text("Olga's notes", ("Nobody but Olga sees this one.",))
+
+
+async def make_demo(database: async_sessionmaker[AsyncSession], passwords: Passwords) -> bool:
+    """Make the team, if there are no users at all; whether it was made now. Several workers may ask at once."""
+    if await _has_users(database):
+        return False
+    rows = await _rows(passwords)
+    try:
+        async with writing(database) as session:
+            if await session.scalar(_USERS):
+                return False
+            for row in rows:
+                session.add(row)
+                await session.flush()
+    except IntegrityError:  # another worker was faster
+        return False
+    return True
+
+
+async def end_demo(database: async_sessionmaker[AsyncSession]) -> None:
+    """Outside the demo nobody signs in with its passwords: whoever still is signed in is so no longer."""
+    members = select(UserRow.id).where(UserRow.password_hash.startswith(MARK, autoescape=True))
+    async with reading(database) as session:
+        if not (await session.scalar(select(func.count()).select_from(members.subquery()))):
+            return
+    async with writing(database) as session:
+        await session.execute(
+            update(SessionRow)
+            .where(SessionRow.user_id.in_(members), SessionRow.ended_at.is_(None))
+            .values(ended_at=time.time())
+        )
+
+
+_USERS = select(func.count()).select_from(UserRow)
+
+
+async def _has_users(database: async_sessionmaker[AsyncSession]) -> bool:
+    async with reading(database) as session:
+        return bool(await session.scalar(_USERS))
+
+
+async def _rows(passwords: Passwords) -> list[Row]:
+    """In an order in which each refers only to those before it."""
+    now = time.time()
+    users = [
+        UserRow(
+            id=new_id(),
+            email=person.email,
+            display_name=person.name,
+            password_hash=MARK + await passwords.hash(person.password),
+            created_at=now,
+        )
+        for person in TEAM
+    ]
+    olga = next(user for user, person in zip(users, TEAM, strict=True) if person.role == "owner")
+    application = ApplicationRow(id=new_id(), name="Demo team", created_at=now)
+    members = [
+        MemberRow(application_id=application.id, user_id=user.id, role=person.role, created_at=now)
+        for user, person in zip(users, TEAM, strict=True)
+    ]
+    project = ProjectRow(id=new_id(), application_id=application.id, name="Launch", created_at=now)
+    texts = [
+        *_document(_WELCOME, olga, now, application_id=application.id),
+        *_document(_PLAN, olga, now, project_id=project.id),
+        *_document(_NOTES, olga, now),
+    ]
+    return [*users, application, *members, project, *texts]
+
+
+def _document(text: _Text, author: UserRow, now: float, **scope: str) -> list[Row]:
+    content = encode_content(_as_editors_have_it(text))
+    document = DocumentRow(
+        id=new_id(),
+        title=text.title,
+        owner_id=author.id,
+        version=1,
+        content=content,
+        fence=0,
+        created_at=now,
+        updated_at=now,
+        updated_by=author.id,
+        **scope,
+    )
+    version = VersionRow(
+        document_id=document.id, number=1, content=content, author_id=author.id, fence=0, created_at=now
+    )
+    return [document, version]
+
+
+def _as_editors_have_it(text: _Text) -> dict[str, Any]:
+    paragraphs = [{"type": "paragraph", "content": [{"type": "text", "text": line}]} for line in text.lines]
+    return {"type": "doc", "content": paragraphs}

@@ -1,0 +1,1 @@
+"""Accounts, logins, tokens, and who is asking."""

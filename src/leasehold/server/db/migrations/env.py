@@ -1,0 +1,14 @@
+"""Run by Alembic, on a connection that is within a transaction already (see `leasehold.server.db.migrate`)."""
+
+from alembic import context
+
+from leasehold.server.db.migrate import VERSION_TABLE
+from leasehold.server.db.models import Row
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=Row.metadata,
+    version_table=VERSION_TABLE,
+    render_as_batch=True,  # SQLite changes a table by making a new one
+)
+context.run_migrations()

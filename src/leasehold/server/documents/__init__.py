@@ -1,0 +1,1 @@
+"""Documents: routes, queries, saving, versions, and drafts."""

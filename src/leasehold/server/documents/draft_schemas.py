@@ -1,0 +1,66 @@
+"""Drafts as JSON: saves that could not become versions."""
+
+from typing import Any, Literal
+
+from leasehold.documents.http.schemas import Asked, Fence, Instant, Told
+from leasehold.documents.ports import RescueReason
+from leasehold.server.documents.content import decode_content
+from leasehold.server.documents.schemas import AskedFence, KeptContent, Number
+
+
+class DraftSummary(Told):
+    """A draft, without its content. It is open until somebody restores or discards it."""
+
+    id: str
+    document_id: str
+    author_id: str
+    author_name: str
+    base_version: int
+    fence: Fence
+    reason: RescueReason
+    status: Literal["open", "restored", "discarded"]
+    created_at: Instant
+    settled_at: Instant | None
+    settled_by: str | None
+
+
+class Draft(DraftSummary):
+    """A draft."""
+
+    content: KeptContent
+
+
+class ContentAt(Told):
+    """What a document was at a version."""
+
+    version: int
+    content: KeptContent
+
+
+class Comparison(Told):
+    """A draft beside what it was made from and what the document is now.
+
+    ``base`` is null if there never was such a version. ``diff`` has the lines of a unified diff from ``current`` to the
+    draft: what restoring it would change. JSON is compared as it is usually written.
+    """
+
+    draft: Draft
+    base: ContentAt | None
+    current: ContentAt
+    diff: list[str]
+
+
+class Restoring(Asked):
+    """The grant under which the draft is to become a version, and the version that it is to follow."""
+
+    base_version: Number
+    fence: AskedFence
+
+
+def show_draft(row: Any) -> dict[str, Any]:
+    """The members of a `DraftSummary`, and of a `Draft` if the row has content."""
+    members = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
+    members["fence"] = str(members["fence"])
+    if "content" in members:
+        members["content"] = decode_content(members["content"])
+    return members

@@ -1,0 +1,136 @@
+"""Documents, their versions and saves as JSON."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from leasehold.documents.http.problems import Problem
+from leasehold.documents.http.schemas import Asked, Fence, Instant, Told
+from leasehold.documents.ports import Content, RescueReason, Role
+from leasehold.server.documents.content import decode_content
+from leasehold.server.http.fields import Name
+from leasehold.server.teams.access import access_of
+
+
+def _as_whole(value: Any) -> Any:
+    # JSON has one kind of numbers: 1.0 is as whole as 1.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+# What a JavaScript number holds exactly.
+Number = Annotated[int, Field(ge=0, le=2**53 - 1), BeforeValidator(_as_whole)]
+# As many digits as fit the database's column, whatever they are.
+AskedFence = Annotated[
+    str,
+    Field(pattern=r"^[0-9]{1,18}$", description="that came with the grant", examples=["1790000000000001"]),
+]
+_IN_BOTH: dict[str, Any] = {
+    "required": ["application_id", "project_id"],
+    "properties": {"application_id": {"type": "string"}, "project_id": {"type": "string"}},
+}
+KeptContent = Annotated[Content, Field(description="text, or a JSON object")]
+
+
+class NewDocument(Asked):
+    """In an application, or in a project, or in neither: then it is personal."""
+
+    model_config = ConfigDict(json_schema_extra={"not": _IN_BOTH})
+
+    title: Name
+    application_id: str | None = None
+    project_id: str | None = None
+
+    @model_validator(mode="after")
+    def _one_scope(self) -> Self:
+        if self.application_id is not None and self.project_id is not None:
+            raise ValueError("a document belongs to an application or to a project, not to both")
+        return self
+
+
+class DocumentTitle(Asked):
+    """Another title."""
+
+    title: Name
+
+
+class DocumentSummary(Told):
+    """A document without its content. ``role`` is that of whoever asks; ``version`` is 0 before the first save."""
+
+    id: str
+    title: str
+    owner_id: str
+    application_id: str | None
+    project_id: str | None
+    role: Role
+    is_personal: bool
+    version: int
+    created_at: Instant
+    updated_at: Instant
+    updated_by: str
+    updated_by_name: str
+
+
+class Document(DocumentSummary):
+    """A document as it is now."""
+
+    content: KeptContent
+
+
+class NewContent(Asked):
+    """What an editor has made from ``base_version`` under the grant ``fence``."""
+
+    content: KeptContent
+    base_version: Number
+    fence: AskedFence
+    release: bool = False
+    reason: Literal["released", "idle"] = "released"
+
+
+class SavedContent(Told):
+    """``lock_lost``: whether the lock has ended meanwhile; null if that could not be found out."""
+
+    version: int
+    lock_lost: bool | None
+
+
+class SaveRescued(Problem):
+    """409: it was kept as the draft ``draft_id``. The document is at ``version``."""
+
+    draft_id: str
+    reason: RescueReason
+    version: int
+
+
+class VersionSummary(Told):
+    """One version, without its content."""
+
+    version: int
+    author_id: str
+    author_name: str
+    fence: Fence
+    created_at: Instant
+
+
+class Version(VersionSummary):
+    """One version."""
+
+    content: KeptContent
+
+
+def show_document(row: Any, user_id: str) -> dict[str, Any]:
+    """The members of a `DocumentSummary`, and of a `Document` if the row has content."""
+    access = access_of(row, user_id)
+    members = {name: value for name, value in row._mapping.items() if name != "scope"}  # noqa: SLF001 - SQLAlchemy's public name
+    members |= {"role": access.role, "is_personal": access.is_personal}
+    if "content" in members:
+        members["content"] = decode_content(members["content"])
+    return members
+
+
+def show_version(row: Any) -> dict[str, Any]:
+    """The members of a `VersionSummary`, and of a `Version` if the row has content."""
+    members = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
+    members["fence"] = str(members["fence"])
+    if "content" in members:
+        members["content"] = decode_content(members["content"])
+    return members

@@ -1,0 +1,1 @@
+"""What all routes share: middleware, fields, paging, problems, and rate limits."""

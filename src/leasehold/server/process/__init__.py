@@ -1,0 +1,1 @@
+"""Processes of ``leasehold serve``: the supervisor, its workers, and their sockets."""

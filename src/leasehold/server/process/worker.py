@@ -1,0 +1,144 @@
+"""One worker process: ``python -m leasehold.server.process.worker CONTROL LISTENER``, both as file descriptors.
+
+Through CONTROL it is told its settings and tells when it serves, or why it cannot. When CONTROL is closed, on purpose
+or because the parent was killed, the worker ends.
+"""
+
+from __future__ import annotations
+
+import gc
+
+if __name__ == "__main__":
+    gc.disable()  # until the application is made: nothing of that is garbage, and looking takes a tenth of the start
+
+import asyncio
+import logging
+import math
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from leasehold.documents.uvicorn import SocketProtocol
+from leasehold.errors import LeaseholdError
+from leasehold.server.app.app import create_app
+from leasehold.server.http.logs import configure_logs
+from leasehold.server.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastapi import FastAPI
+
+_log = logging.getLogger(__name__)
+
+# A little more than the application accepts, so that it is the application that refuses.
+_MAX_SOCKET_MESSAGE = 256 * 1024
+# For closing the services after the last request.
+_CLOSING_SECONDS = 3
+
+
+class Server(uvicorn.Server):
+    """Says when it serves."""
+
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept."""
+        await super().startup(sockets=sockets)
+        self._on_started()
+
+
+def configure(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """How uvicorn runs the application."""
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws=SocketProtocol,  # websockets-sansio, with an end for peers that do not read
+        # 65 KiB for each socket, and up to 130, instead of 31.
+        ws_per_message_deflate=False,
+        ws_max_size=_MAX_SOCKET_MESSAGE,
+        lifespan="off",  # see `_serve`
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
+        timeout_graceful_shutdown=math.ceil(settings.shutdown_seconds),
+    )
+
+
+async def _serve(settings: Settings, listener: socket.socket, control: Connection) -> int:
+    try:
+        app = create_app(settings)
+        gc.freeze()
+        gc.enable()
+        server = Server(configure(app, settings), on_started=lambda: _tell(control, None))
+        threading.Thread(target=_follow_parent, args=(control, server, settings), daemon=True).start()
+        # Not left to uvicorn: it would write a traceback where a sentence will do, and keep the reason to itself.
+        async with app.router.lifespan_context(app):
+            await server.serve(sockets=[listener])
+    except LeaseholdError as error:
+        _tell(control, error)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the parent is to say it
+        _log.exception("a worker failed")
+        _tell(control, LeaseholdError(f"a worker cannot start: {type(error).__name__}: {error}"))
+    else:
+        return 0
+    return 1
+
+
+def _tell(control: Connection, news: LeaseholdError | None) -> None:
+    """That it serves (None), or why it cannot; only the first word counts."""
+    with suppress(OSError):  # there is no parent any more
+        control.send(news)
+
+
+def _follow_parent(control: Connection, server: Server, settings: Settings) -> None:
+    with suppress(EOFError, OSError):
+        control.recv()
+    server.should_exit = True
+    time.sleep(settings.shutdown_seconds + _CLOSING_SECONDS)
+    os._exit(1)  # something hangs, and nobody else may be there to end it
+
+
+def main(control_fd: int, listener_fd: int) -> int:
+    """Serve until told to end; the exit code."""
+    # Ctrl-C is for the parent, which ends us. uvicorn hears both while it serves, and raises them again afterwards,
+    # when the services are still to be closed.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _ignore)
+    with Connection(control_fd) as control:
+        try:
+            settings = control.recv()
+        except EOFError:  # the parent is no more
+            return 1
+        assert isinstance(settings, Settings)
+        configure_logs(settings)
+        with socket.socket(fileno=listener_fd) as listener, asyncio.Runner(loop_factory=_new_loop) as runner:
+            listener.setblocking(False)
+            return runner.run(_serve(settings, listener, control))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    import uvloop  # noqa: PLC0415 - the import is what fails where there is none
+
+    return uvloop.new_event_loop()
+
+
+def _ignore(*_: Any) -> None:
+    return
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))

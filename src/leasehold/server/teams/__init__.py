@@ -1,0 +1,1 @@
+"""Applications, projects, members, and their permissions."""

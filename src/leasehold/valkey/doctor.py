@@ -1,0 +1,193 @@
+"""What an operator should know about a server before trusting it with locks."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from leasehold.errors import LockBusy, StoreError
+from leasehold.valkey.transport import error_mapping
+from leasehold.valkey.transport.handshake import parse_info
+
+if TYPE_CHECKING:
+    from leasehold.core.engine import Engine
+    from leasehold.valkey.transport.protocols import Reply, Wire, Word
+
+Status = Literal["ok", "warn", "problem"]
+
+_TRIAL = "leasehold-doctor"
+_PINGS = 9
+_OLDEST_REDIS = (6, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. ``advice`` says what to do, unless all is well."""
+
+    check: str
+    status: Status
+    value: str
+    advice: str | None = None
+
+
+async def diagnose(wire: Wire, engine: Engine[Any]) -> list[Finding]:
+    """Everything that was found, in the order to read it. Changes nothing but a lock of its own.
+
+    Raises `StoreError` only if the server cannot be asked at all.
+    """
+    reply = await _ask(wire, "INFO")
+    info = parse_info(reply)
+    return [
+        _server(info, reply),
+        _role(info),
+        _eviction(info),
+        _persistence(info),
+        await _scripts(engine),
+        await _round_trip(wire),
+        await _clock(wire),
+    ]
+
+
+def _server(info: dict[str, str], reply: Reply) -> Finding:
+    kind = info.get("server_name", "redis")
+    version = info.get(f"{kind}_version", info.get("redis_version"))
+    if version is None:
+        said = str(reply) if isinstance(reply, Exception) else "an unreadable answer"
+        return Finding("server", "warn", f"unknown: {said}", "Allow this user INFO (ACL SETUSER … +info).")
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    named = f"{kind.capitalize()} {version}"
+    if kind == "redis" and numbers < _OLDEST_REDIS:
+        return Finding("server", "problem", named, "Use Redis 6.2 or newer, or Valkey.")
+    return Finding("server", "ok", named)
+
+
+def _role(info: dict[str, str]) -> Finding:
+    role = info.get("role")
+    if role is None:
+        return Finding("role", "warn", "unknown", "Make sure that this is a primary and not a replica.")
+    if role == "slave":
+        primary = f"{info.get('master_host', '?')}:{info.get('master_port', '?')}"
+        return Finding(
+            "role", "problem", f"replica of {primary}", "Connect to the primary: replicas grant no locks."
+        )
+    replicas = info.get("connected_slaves", "0")
+    return Finding("role", "ok", "primary" if replicas == "0" else f"primary, replicas: {replicas}")
+
+
+def _eviction(info: dict[str, str]) -> Finding:
+    policy, limit = info.get("maxmemory_policy"), info.get("maxmemory")
+    if policy is None or limit is None:
+        return Finding("eviction", "warn", "unknown", "Locks are safe only with maxmemory-policy noeviction.")
+    if policy == "noeviction":
+        return Finding("eviction", "ok", policy)
+    if limit == "0":
+        return Finding(
+            "eviction",
+            "ok",
+            f"{policy}, but without a memory limit",
+            "Before setting maxmemory, set maxmemory-policy noeviction.",
+        )
+    return Finding(
+        "eviction",
+        "problem",
+        f"{policy} with maxmemory {info.get('maxmemory_human', limit)}",
+        "Set maxmemory-policy noeviction: this server drops held locks when memory runs short.",
+    )
+
+
+def _persistence(info: dict[str, str]) -> Finding:
+    aof = info.get("aof_enabled")
+    if aof is None:
+        return Finding("persistence", "warn", "unknown", "Make sure that appendonly is on.")
+    failing = [
+        key for key in ("aof_last_write_status", "rdb_last_bgsave_status") if info.get(key, "ok") != "ok"
+    ]
+    if failing:
+        return Finding(
+            "persistence",
+            "problem",
+            f"failing: {failing[0]} is {info[failing[0]]}",
+            "Look at the server's log and its disk: it may refuse every write until it can save again.",
+        )
+    if aof == "1":
+        return Finding("persistence", "ok", "append-only file")
+    return Finding(
+        "persistence",
+        "warn",
+        "no append-only file",
+        "Set appendonly yes: a restart forgets who holds what. Fences grow even so.",
+    )
+
+
+async def _scripts(engine: Engine[Any]) -> Finding:
+    """A real lock, acquired and released: scripts, rights and writes in one."""
+    try:
+        lease = await engine.acquire(
+            _TRIAL,
+            ttl=5,
+            wait=0,
+            mode="exclusive",
+            holder="leasehold doctor",
+            renew=False,
+            max_hold=None,
+            floor=None,
+        )
+        await engine.release(lease)
+    except LockBusy:
+        return Finding("scripts", "ok", "run (another doctor holds the trial lock just now)")
+    except StoreError as error:
+        return Finding(
+            "scripts",
+            "problem",
+            f"no lock could be had: {error}",
+            "Until this is mended nothing can be locked here.",
+        )
+    return Finding("scripts", "ok", "a trial lock was acquired and released")
+
+
+async def _round_trip(wire: Wire) -> Finding:
+    times: list[float] = []
+    for _ in range(_PINGS):
+        asked_at = time.perf_counter()
+        await _ask(wire, "PING")
+        times.append(time.perf_counter() - asked_at)
+    median, worst = statistics.median(times) * 1000, max(times) * 1000
+    value = f"{median:.2f} ms (slowest of {_PINGS}: {worst:.2f} ms)"
+    if median < 50:
+        return Finding("round trip", "ok", value)
+    return Finding(
+        "round trip", "warn", value, "Use a server nearer by, or a ttl of at least a hundred round trips."
+    )
+
+
+async def _clock(wire: Wire) -> Finding:
+    asked_at = time.time()
+    reply = await _ask(wire, "TIME")
+    heard_at = time.time()
+    if isinstance(reply, Exception):
+        return Finding("clock", "warn", f"unknown: {reply}", "Allow this user TIME: fences depend on it.")
+    seconds, microseconds = (int(part) for part in cast("list[bytes]", reply))
+    ahead = seconds + microseconds / 1e6 - (asked_at + heard_at) / 2
+    # Where within the round trip the clock was read is not known.
+    unsure = (heard_at - asked_at) / 2
+    value = f"server is {abs(ahead):.3f} s {'ahead of' if ahead >= 0 else 'behind'} this machine (± {unsure:.3f} s)"
+    off = max(0.0, abs(ahead) - unsure)
+    if off < 1:
+        return Finding("clock", "ok", value)
+    return Finding(
+        "clock",
+        "warn" if off < 60 else "problem",
+        value,
+        "Let NTP set both clocks. The server ends leases by its own clock: setting it in one step, "
+        "while locks are held, ends them early or late.",
+    )
+
+
+async def _ask(wire: Wire, *words: Word) -> Reply:
+    session = wire.session or await wire.open_session()
+    reply = await session.call(*words)
+    if isinstance(reply, StoreError):
+        raise error_mapping.copy_of(reply)
+    return reply

@@ -1,0 +1,143 @@
+"""``ensure_running``: a server that answers, started if need be."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+from typing import IO, cast
+
+from leasehold.errors import InvalidRequest, StoreUnavailable
+from leasehold.valkey.embedded.binary import INSTEAD, find_binary
+from leasehold.valkey.embedded.data_dir import DataDir, open_data_dir
+from leasehold.valkey.embedded.file_lock import try_lock, unlock
+from leasehold.valkey.embedded.log import open_log, tail_of_log
+from leasehold.valkey.embedded.probe import StillBusyError, find_answering
+
+ATTEMPTS = 3
+"""Keepers that end without a word, until it is not bad luck any more."""
+
+
+def ensure_running(data_dir: Path | str | None = None, *, timeout: float = 10.0) -> Path:
+    """The unix socket of the running embedded server of ``data_dir`` (default: ``default_data_dir()``).
+
+    On return a server has answered PING there and stays for at least two seconds, and for as long as a client is
+    connected. Nothing is left to close. Any number of processes and threads may call this at once: they get the
+    same server. It takes 0.2 ms when the server runs, so call it before each attempt to connect: a server may have
+    been shut down or killed since.
+
+    ``InvalidRequest``: the directory cannot be used, or there is no server for this platform (see ``find_binary``).
+    ``StoreUnavailable``: no server answered within ``timeout`` seconds; the end of its log is in the message.
+    """
+    if sys.platform == "win32":
+        find_binary()  # says what to do instead
+    deadline = monotonic() + timeout
+    home = open_data_dir(data_dir)
+    try:
+        return find_answering(home, timeout=timeout)
+    except StillBusyError as error:
+        cause: Exception = error
+    except OSError as error:
+        cause = error
+        find_binary()  # before any waiting: no keeper can do without it
+    try:
+        return _start(home, deadline, cause)
+    except OSError as error:
+        raise _unavailable(home, "could not be started") from error
+
+
+def _start(home: DataDir, deadline: float, cause: Exception) -> Path:
+    turn: int | None = None
+    # Taking turns saves starting a crowd of keepers; only the keeper's own lock is needed for there to be one server.
+    # So nobody waits for ever behind a caller that is stuck.
+    impatient_at = (monotonic() + deadline) / 2
+    silent = 0
+    try:
+        while (left := deadline - monotonic()) > 0:
+            try:
+                return find_answering(home, timeout=left)
+            except StillBusyError as error:
+                cause = error
+            except OSError as error:
+                cause = error
+                if turn is None and (turn := try_lock(home.starting_lock)) is not None:
+                    continue  # it may have been started while the turn was another's
+                if turn is not None or monotonic() > impatient_at:
+                    if _run_keeper(home, deadline):
+                        continue
+                    silent += 1
+            if silent >= ATTEMPTS:
+                raise _unavailable(home, f"ended {silent} times while starting") from cause
+            sleep(0.01)
+    finally:
+        if turn is not None:
+            unlock(turn)
+    raise _unavailable(home, "did not answer in time") from cause
+
+
+def _run_keeper(home: DataDir, deadline: float) -> str:
+    """Start one and wait for its word: ``ready``, or nothing if it was killed or the time is over.
+
+    Raises what the keeper complains of.
+    """
+    log = open_log(home.log)
+    try:
+        keeper = subprocess.Popen(  # noqa: S603 - ourselves
+            # Safe path: what lies in the working directory is none of the keeper's modules.
+            [_python(), "-P", "-m", "leasehold.valkey.embedded.supervisor", str(home.root)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(_search_path())},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
+    try:
+        word, _, why = _hear(keeper, deadline).partition(" ")
+    finally:
+        # This is only the process that detached the keeper; it has ended unless the time is over.
+        if keeper.stdout:
+            keeper.stdout.close()
+        keeper.kill()
+        keeper.wait()
+    if word == "unusable":
+        raise InvalidRequest(why)
+    if word == "failed":
+        raise _unavailable(home, f"could not be started: {why}") from ChildProcessError(why)
+    return word
+
+
+def _hear(keeper: subprocess.Popen[bytes], deadline: float) -> str:
+    heard = b""
+    # Not select: the caller may have more than 1,024 descriptors open.
+    with selectors.DefaultSelector() as selector:
+        pipe = selector.register(cast("IO[bytes]", keeper.stdout), selectors.EVENT_READ)
+        while not heard.endswith(b"\n") and selector.select(max(0.0, deadline - monotonic())):
+            if not (data := os.read(pipe.fd, 4096)):
+                break
+            heard += data
+    return heard.decode(errors="replace").strip()
+
+
+def _python() -> str:
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise InvalidRequest(f"the embedded Valkey needs a Python interpreter to run its keeper: {INSTEAD}")
+    return sys.executable
+
+
+def _search_path() -> list[str]:
+    """Where the keeper shall look for modules: it must find the same as we do, however we came to find them."""
+    # But nothing relative: the working directory may be another by now. We ourselves may have been found so.
+    leasehold_found_in = str(Path(__file__).resolve().parents[4])
+    return [*(entry for entry in sys.path if Path(entry).is_absolute()), leasehold_found_in]
+
+
+def _unavailable(home: DataDir, what: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"the embedded Valkey in {home.root} {what}; its log ends:\n{tail_of_log(home.log)}"
+    )

@@ -1,0 +1,63 @@
+"""Where the server listens: in the data directory, or in a short runtime directory if that path is too long."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leasehold.valkey.embedded.data_dir import DataDir
+
+LONGEST = 103
+"""Bytes in a socket's path: sun_path is 104 with its NUL on macOS, 108 on Linux."""
+
+
+def find_socket(home: DataDir) -> Path | None:
+    """The socket of this data directory's server, running or not; None if no keeper has chosen one yet."""
+    if _fits(home.socket):
+        return home.socket
+    # Read, not computed: the keeper's $XDG_RUNTIME_DIR may differ from ours (cron, sudo, a new login).
+    try:
+        return Path(home.socket_record.read_text(encoding="utf-8", errors="surrogateescape"))
+    except FileNotFoundError:
+        return None
+
+
+def choose_socket(home: DataDir) -> Path:
+    """For the keeper, which holds the lock: where its server shall listen. ``find_socket`` finds it from now on."""
+    if _fits(home.socket):
+        return home.socket
+    name = hashlib.sha256(os.fsencode(home.root)).hexdigest()[:16] + ".sock"
+    chosen = _runtime_dir(name) / name
+    draft = home.socket_record.with_suffix(".new")
+    draft.write_text(str(chosen), encoding="utf-8", errors="surrogateescape")
+    draft.replace(home.socket_record)
+    return chosen
+
+
+def _runtime_dir(name: str) -> Path:
+    configured = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    if configured.is_absolute() and _fits(configured / "leasehold" / name):
+        try:
+            return _make_private(configured / "leasehold")
+        except OSError:
+            pass  # left over from a login that has ended, or somebody else's: after su it is
+    # Not the temporary directory: that may be a long path again, as on macOS. Made private below.
+    return _make_private(Path(f"/tmp/leasehold-{os.geteuid()}"))  # noqa: S108 - made private and checked to be ours
+
+
+def _make_private(directory: Path) -> Path:
+    directory.mkdir(mode=0o700, exist_ok=True)
+    # lstat: in /tmp anybody could have put a symlink, or a directory of theirs, in our place.
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise PermissionError(f"{directory} is not a directory of ours; a shorter data_dir does without it")
+    directory.chmod(0o700)
+    return directory
+
+
+def _fits(path: Path) -> bool:
+    return len(os.fsencode(path)) <= LONGEST

@@ -1,0 +1,220 @@
+"""One blocking connection: a plain socket with the same codec."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from leasehold.errors import StoreUnavailable
+from leasehold.valkey.transport import codec, error_mapping, handshake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from leasehold.valkey.commands import Verb
+    from leasehold.valkey.transport.endpoint import Endpoint
+    from leasehold.valkey.transport.handshake import ServerFacts
+    from leasehold.valkey.transport.protocols import Call, Reply, Word
+
+# Replies are small; a larger buffer would be allocated anew for every one of them.
+_CHUNK = 8192
+
+
+class BlockingLink:
+    """Implements `leasehold.valkey.transport.protocols.Session` on a socket that one thread uses at a time.
+
+    Whoever got it from the pool has one conversation on it; then it goes back by itself.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout: float,
+        clock: Callable[[], float],
+        put_back: Callable[[BlockingLink], None],
+        track: Callable[[socket.socket], None],
+    ) -> None:
+        self.name = str(endpoint)
+        self._timeout = timeout
+        self._clock = clock
+        self._put_back = put_back
+        self._reader = codec.new_reader()
+        self._server_epoch = 0.0
+        self.floor: int | None = None
+        self.deletes_if_equal = False
+        self.may_ask_twice = False
+        self.is_broken = False
+        self.batch: object = None
+        try:
+            self._socket = _connect(endpoint, timeout, track)
+        except (OSError, UnicodeError) as error:  # a host name that cannot be encoded
+            raise error_mapping.no_connection(endpoint, error) from error
+        self._socket.settimeout(timeout)
+
+    def greet(self, endpoint: Endpoint, client_name: str, *, allow_eviction: bool) -> ServerFacts:
+        """Introduce ourselves and learn what the server is."""
+        commands = [codec.pack(words) for words in handshake.greeting(endpoint, client_name)]
+        try:
+            replies = self._exchange(commands)
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, codec.ProtocolError):
+                raise error_mapping.not_redis(self.name, error.__cause__) from error.__cause__
+            raise
+        facts = handshake.read_answers(replies, allow_eviction=allow_eviction)
+        self.floor = facts.time_us
+        self.deletes_if_equal = facts.deletes_if_equal
+        self._server_epoch = facts.time_us / 1e6 - self._clock()
+        return facts
+
+    def now_ms(self) -> int:
+        """About what the server's clock shows now."""
+        return int((self._server_epoch + self._clock()) * 1000)
+
+    async def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Reply:
+        """The reply to one command on a lock."""
+        return self._converse([(verb, name, arguments)])[0]
+
+    async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
+        """The replies to many commands, sent in one piece."""
+        return self._converse(calls)
+
+    async def call(self, *words: Word) -> Reply:
+        """The reply to any other command."""
+        try:
+            return self._exchange([codec.pack(words)])[0]
+        finally:
+            self._put_back(self)
+
+    def _converse(self, calls: Sequence[tuple[Verb, str, tuple[Word, ...]]]) -> list[Reply]:
+        try:
+            return self._exchange([verb.pack(name, arguments) for verb, name, arguments in calls])
+        finally:
+            self._put_back(self)
+
+    def _exchange(self, commands: Sequence[bytes]) -> list[Reply]:
+        """Send ``commands`` in one piece and read their replies.
+
+        Whatever interrupts it breaks the connection: half a conversation cannot be continued, or every
+        later reply would answer the wrong question.
+        """
+        try:
+            self._socket.sendall(b"".join(commands))
+            replies = [self._read_reply() for _ in commands]
+            if self._reader.gets() is not codec.NOTHING:
+                raise ConnectionError("a reply that nobody asked for")
+        except TimeoutError as error:
+            self.close()
+            raise error_mapping.silent(
+                f"no answer from {self.name} within {self._timeout:g} s", error
+            ) from error
+        except (OSError, EOFError) as error:
+            self.close()
+            raise error_mapping.silent(f"the connection to {self.name} was lost", error) from error
+        except codec.ProtocolError as error:
+            self.close()
+            raise error_mapping.silent(
+                f"{self.name} does not speak the Redis protocol: {error}", error
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+        return replies
+
+    def hear(self, channel: str, tell: Callable[[bytes], None]) -> None:
+        """Listen to ``channel`` until the connection ends, which is an exception; `hang_up` ends it too.
+
+        Raises `StoreRefused` if the server does not let us listen.
+        """
+        try:
+            self._socket.sendall(codec.pack(("SUBSCRIBE", channel)))
+            self._socket.settimeout(None)
+            while True:
+                match self._read():
+                    case [b"message", _, payload]:
+                        tell(payload)
+                    case Exception() as refusal:
+                        raise error_mapping.from_reply(str(refusal), refusal)
+                    case _:
+                        pass  # the confirmation
+        except (OSError, EOFError, codec.ProtocolError) as error:
+            raise error_mapping.silent(f"the connection to {self.name} was lost", error) from error
+        finally:
+            self.close()
+
+    def hang_up(self) -> None:
+        """Wake up a thread that listens on this connection, and end the connection."""
+        with suppress(OSError):  # the server may have been faster
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the socket. Nothing is said on it, so a forked child may do this too."""
+        self.is_broken = True
+        self._socket.close()
+
+    def _read_reply(self) -> Reply:
+        while True:
+            reply = self._read()
+            if type(reply) is not codec.Push:
+                return reply
+
+    def _read(self) -> Reply:
+        while (reply := self._reader.gets()) is codec.NOTHING:
+            data = self._socket.recv(_CHUNK)
+            if not data:
+                raise EOFError("closed by the server")
+            self._reader.feed(data)
+        return reply
+
+
+def _connect(endpoint: Endpoint, timeout: float, track: Callable[[socket.socket], None]) -> socket.socket:
+    """A connected socket. ``track`` hears of every one before it is used: a fork may come at any moment."""
+    if endpoint.path:
+        return _connect_one(socket.AF_UNIX, endpoint.path, timeout, track)
+    plain = _connect_any(endpoint, timeout, track)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return plain if endpoint.tls is None else _secure(plain, endpoint, track)
+    except BaseException:
+        plain.close()
+        raise
+
+
+def _secure(
+    plain: socket.socket, endpoint: Endpoint, track: Callable[[socket.socket], None]
+) -> socket.socket:
+    assert endpoint.tls is not None
+    secured = endpoint.tls.wrap_socket(plain, server_hostname=endpoint.host, do_handshake_on_connect=False)
+    track(secured)
+    try:
+        secured.do_handshake()
+    except BaseException:
+        secured.close()
+        raise
+    return secured
+
+
+def _connect_any(endpoint: Endpoint, timeout: float, track: Callable[[socket.socket], None]) -> socket.socket:
+    failure = OSError(f"{endpoint.host} has no address")
+    for family, _, _, _, address in socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM):
+        try:
+            return _connect_one(family, address, timeout, track)
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def _connect_one(
+    family: int, address: Any, timeout: float, track: Callable[[socket.socket], None]
+) -> socket.socket:
+    plain = socket.socket(family, socket.SOCK_STREAM)
+    track(plain)
+    try:
+        plain.settimeout(timeout)
+        plain.connect(address)
+    except BaseException:
+        plain.close()
+        raise
+    return plain

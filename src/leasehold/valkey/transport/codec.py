@@ -1,0 +1,40 @@
+"""The Redis protocol, by hiredis: packing commands and reading replies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import hiredis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leasehold.valkey.transport.protocols import Word
+
+NOTHING = object()
+"""What a reader gives while no reply is complete."""
+
+# hiredis's own annotation says "a tuple of one"; any number is meant.
+pack = cast("Callable[[tuple[Word, ...]], bytes]", hiredis.pack_command)  # pyright: ignore[reportUnknownMemberType]
+"""A command as it goes over the wire."""
+
+Push = hiredis.PushNotification
+ProtocolError = hiredis.ProtocolError
+ReplyError = hiredis.ReplyError
+
+
+class Reader(Protocol):
+    """Collects bytes and gives replies; an error reply comes as an exception, as a value."""
+
+    def feed(self, data: bytes, /) -> None:
+        """Add what was received."""
+        ...
+
+    def gets(self) -> Any:
+        """The next complete reply, or `NOTHING`."""
+        ...
+
+
+def new_reader() -> Reader:
+    """A reader for one connection."""
+    return cast("Reader", hiredis.Reader(notEnoughData=NOTHING))

@@ -1,0 +1,130 @@
+"""What is said first on every connection, and what the answers tell about the server."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from leasehold.errors import StoreError, StoreRefused
+from leasehold.valkey import scripts
+from leasehold.valkey.transport import error_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leasehold.valkey.transport.endpoint import Endpoint
+    from leasehold.valkey.transport.protocols import Reply, Word
+
+_log = logging.getLogger("leasehold")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a server said about itself when the connection was made."""
+
+    kind: str
+    version: str
+    time_us: int
+    maxmemory: int | None
+    eviction: str | None
+    aof_enabled: bool | None
+
+    @property
+    def deletes_if_equal(self) -> bool:
+        """Whether the server knows DELIFEQ: Valkey does from 9.0 on."""
+        major = self.version.partition(".")[0]
+        return self.kind == "valkey" and major.isdecimal() and int(major) >= 9
+
+    @property
+    def may_evict(self) -> bool:
+        """Whether the server throws keys, and so locks, away when memory runs short."""
+        return bool(self.maxmemory) and self.eviction not in {None, "noeviction"}
+
+
+def greeting(endpoint: Endpoint, client_name: str) -> list[tuple[Word, ...]]:
+    """The commands that open a session: who we are, which database, what we need to know."""
+    hello: tuple[Word, ...] = ("HELLO", 3)
+    if endpoint.password is not None:
+        hello += ("AUTH", endpoint.username or "default", endpoint.password)
+    return [
+        (*hello, "SETNAME", client_name),
+        ("SELECT", endpoint.db),
+        ("INFO", "memory"),
+        ("INFO", "persistence"),
+        *[("SCRIPT", "LOAD", script.source) for script in scripts.ALL],
+        # Last, so that the answer is not older than it must be.
+        ("TIME",),
+    ]
+
+
+def read_answers(replies: Sequence[Reply], *, allow_eviction: bool) -> ServerFacts:
+    """The facts from the replies to `greeting`; `StoreError` if the server does not let us in.
+
+    A server that evicts keys is refused: it would drop locks that are held.
+    """
+    hello, select, memory, persistence, *loads, time = replies
+    for reply in (hello, select, *loads, time):
+        if isinstance(reply, StoreError):
+            raise reply  # the connection broke before the answer came
+        if isinstance(reply, Exception):
+            if "unknown command" in str(reply) and reply is hello:
+                raise StoreRefused(
+                    "the server is too old: Redis 6.2 or newer, or Valkey, is needed"
+                ) from reply
+            raise error_mapping.from_reply(str(reply), reply)
+    about: dict[bytes, bytes] = hello  # a map, since HELLO 3 has switched to RESP3
+    memory_facts, persistence_facts = parse_info(memory), parse_info(persistence)
+    maxmemory = memory_facts.get("maxmemory")
+    aof = persistence_facts.get("aof_enabled")
+    facts = ServerFacts(
+        kind=_text(about.get(b"server", b"redis")),
+        version=_text(about.get(b"version", b"?")),
+        time_us=int(time[0]) * 1_000_000 + int(time[1]),
+        maxmemory=int(maxmemory) if maxmemory is not None else None,
+        eviction=memory_facts.get("maxmemory_policy"),
+        aof_enabled=None if aof is None else aof == "1",
+    )
+    if facts.may_evict and not allow_eviction:
+        raise StoreRefused(
+            f"the server evicts keys when memory runs short (maxmemory-policy {facts.eviction}), which would "
+            "drop locks that are held; set maxmemory-policy noeviction, or pass allow_eviction=True"
+        )
+    return facts
+
+
+def warn_about(facts: ServerFacts, endpoint: Endpoint) -> None:
+    """Say in the log, once, what an operator should know about this server."""
+    if facts.eviction is None:
+        _warn(f"{endpoint} does not tell its eviction policy; locks are safe only with noeviction")
+    elif facts.may_evict:
+        _warn(f"{endpoint} evicts keys ({facts.eviction}), so locks that are held may vanish")
+    if facts.aof_enabled is False:
+        _warn(
+            f"{endpoint} has no append-only file: a restart forgets who holds what, though fences still grow"
+        )
+
+
+def warn_deaf(server: object, refusal: BaseException) -> None:
+    """Say in the log, once, that waiters must ask and are not told."""
+    _warn(f"{server} lets nobody subscribe, so waiting asks every retry_interval instead: {refusal}")
+
+
+@functools.lru_cache(maxsize=64)  # a program may open many clients; one word about each server is enough
+def _warn(message: str) -> None:
+    _log.warning(message)
+
+
+def parse_info(reply: Any) -> dict[str, str]:
+    """What INFO says, by name; nothing where the server does not say anything."""
+    if isinstance(reply, dict):  # redis-py reads it by itself
+        return {str(key): str(value) for key, value in cast("dict[Any, Any]", reply).items()}
+    if not isinstance(reply, bytes | str):
+        return {}  # managed servers may deny INFO; then we know nothing, and `warn_about` says so
+    lines = _text(reply).splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
