@@ -29,10 +29,10 @@ from tests.support.waiting import LIMIT, eventually
 from leasehold.errors import InvalidRequest, StoreUnavailable
 from leasehold.valkey import embedded
 from leasehold.valkey.embedded import binary, default_data_dir
-from leasehold.valkey.embedded.door import Door
 from leasehold.valkey.embedded.idle_timer import VISITORS, Idleness, Visitors, read_visitors
 from leasehold.valkey.embedded.log import LARGEST
 from leasehold.valkey.embedded.probe import open_conversation
+from leasehold.valkey.embedded.socket_file import SocketFile
 from leasehold.valkey.embedded.supervisor import _close_if_alone
 
 if TYPE_CHECKING:
@@ -513,13 +513,13 @@ def test_the_door_opens_again_if_somebody_slipped_in(tmp_path: Path) -> None:
         try:
             eventually(path.exists)
             keeper = open_conversation(path, timeout=5)
-            door = Door(path)
+            socket_file = SocketFile(path)
             alone = read_visitors(keeper.ask(*VISITORS))
             assert alone is not None
 
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(str(path))
-                assert not _close_if_alone(door, keeper, alone)
+                assert not _close_if_alone(socket_file, keeper, alone)
                 assert path.exists()
                 client.sendall(b"PING\r\n")
                 assert client.recv(100) == b"+PONG\r\n"
@@ -527,7 +527,7 @@ def test_the_door_opens_again_if_somebody_slipped_in(tmp_path: Path) -> None:
             now = eventually(
                 lambda: (seen := read_visitors(keeper.ask(*VISITORS))) and seen.now == 1 and seen
             )
-            assert _close_if_alone(door, keeper, now)
+            assert _close_if_alone(socket_file, keeper, now)
             assert not path.exists()
             keeper.close()
         finally:

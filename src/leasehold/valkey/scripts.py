@@ -45,19 +45,19 @@ def load(name: str, *, keys: tuple[str, ...], arguments: tuple[str, ...], folder
     return Script(name, keys, arguments, source, sha)
 
 
-_LOCK = ("lock", "fence", "queue", "readers", "people")
+LOCK_KEYS = ("lock", "fence", "queue", "readers", "people")
 """The keys of a lock: its record, the counter of grants, who waits, who reads, and what is known of them."""
 
-ACQUIRE = load("acquire", keys=_LOCK, arguments=("record", "ttl_ms", "floor", "wait_ms", "live_ms"))
+ACQUIRE = load("acquire", keys=LOCK_KEYS, arguments=("record", "ttl_ms", "floor", "wait_ms", "live_ms"))
 # "…" stands for repetition: as many locks as there are.
 ACQUIRE_ALL = load("acquire_all", keys=("lock", "fence", "…"), arguments=("record", "ttl_ms", "floor", "…"))
-LOOK = load("look", keys=_LOCK, arguments=("tokens", "channel", "live_ms"))
-RENEW = load("renew", keys=(*_LOCK, "taken"), arguments=("token", "own_fence", "ttl_ms"))
-RELEASE = load("release", keys=_LOCK, arguments=("token",))
-RELEASE_ONCE = load("release_once", keys=(*_LOCK, "released"), arguments=("token", "remember_ms"))
-TAKE = load("take", keys=(*_LOCK, "taken"), arguments=("record", "ttl_ms", "floor", "expect_fence"))
-FINISH = load("finish", keys=(*_LOCK, "result"), arguments=("token", "value", "ttl_ms"))
+LOOK = load("look", keys=LOCK_KEYS, arguments=("tokens", "channel", "live_ms"))
+RENEW = load("renew", keys=(*LOCK_KEYS, "taken"), arguments=("token", "own_fence", "ttl_ms"))
+RELEASE = load("release", keys=LOCK_KEYS, arguments=("token",))
+RELEASE_ONCE = load("release_once", keys=(*LOCK_KEYS, "released"), arguments=("token", "remember_ms"))
+TAKE = load("take", keys=(*LOCK_KEYS, "taken"), arguments=("record", "ttl_ms", "floor", "expect_fence"))
+FINISH = load("finish", keys=(*LOCK_KEYS, "result"), arguments=("token", "value", "ttl_ms"))
 FIRST_TIME = load("first_time", keys=("result",), arguments=("mark", "ttl_ms"))
-INSPECT = load("inspect", keys=_LOCK, arguments=())
+INSPECT = load("inspect", keys=LOCK_KEYS, arguments=())
 
 ALL = (ACQUIRE, ACQUIRE_ALL, LOOK, RENEW, RELEASE, RELEASE_ONCE, TAKE, FINISH, FIRST_TIME, INSPECT)

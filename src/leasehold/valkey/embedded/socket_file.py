@@ -1,4 +1,4 @@
-"""Where the server listens: in the data directory, or in a short runtime directory if that path is too long."""
+"""The server's socket file: in the data directory, or in a short runtime directory if that path is too long."""
 
 from __future__ import annotations
 
@@ -13,6 +13,32 @@ if TYPE_CHECKING:
 
 LONGEST = 103
 """Bytes in a socket's path: sun_path is 104 with its NUL on macOS, 108 on Linux."""
+
+
+class SocketFile:
+    """The socket's name, which can be hidden before the server ends: open connections stay, new ones fail."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._hidden = path.with_suffix(".closed")
+
+    @property
+    def is_visible(self) -> bool:
+        """Clients can find the socket. They cannot if it was deleted, perhaps with the whole directory."""
+        return self._path.exists()
+
+    def hide(self) -> None:
+        """Keep new clients away."""
+        self._path.rename(self._hidden)
+
+    def show(self) -> None:
+        """Undo `hide`."""
+        self._hidden.rename(self._path)
+
+    def remove(self) -> None:
+        """Delete the file, hidden or not. Only for the holder of the supervisor's lock, while no server runs."""
+        self._path.unlink(missing_ok=True)
+        self._hidden.unlink(missing_ok=True)
 
 
 def find_socket(home: DataDir) -> Path | None:

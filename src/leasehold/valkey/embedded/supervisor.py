@@ -16,13 +16,12 @@ from time import monotonic
 from leasehold.errors import InvalidRequest
 from leasehold.valkey.embedded.binary import INSTEAD, find_binary
 from leasehold.valkey.embedded.data_dir import DataDir, open_data_dir
-from leasehold.valkey.embedded.door import Door
 from leasehold.valkey.embedded.file_lock import try_lock
 from leasehold.valkey.embedded.idle_timer import VISITORS, Idleness, Visitors, read_visitors
 from leasehold.valkey.embedded.log import bound_log, open_log, write_log
 from leasehold.valkey.embedded.probe import Conversation, StillBusyError, find_answering
 from leasehold.valkey.embedded.server import Server, ServerEndedError
-from leasehold.valkey.embedded.socket_file import choose_socket
+from leasehold.valkey.embedded.socket_file import SocketFile, choose_socket
 from leasehold.valkey.embedded.stop_signal import StoppedError, StopSignal
 
 BEFORE_FIRST = 10.0
@@ -67,8 +66,8 @@ def _keep(home: DataDir, stop: StopSignal) -> None:
     )  # for people; nothing depends on it
     bound_log(home.log)
     socket = choose_socket(home)
-    door = Door(socket)
-    door.remove()  # left by a server that was killed
+    socket_file = SocketFile(socket)
+    socket_file.remove()  # left by a server that was killed
     binary = find_binary()
     try:
         server = Server(home, binary=binary, socket=socket, lock=lock)
@@ -84,12 +83,12 @@ def _keep(home: DataDir, stop: StopSignal) -> None:
         first = _look(conversation, stop) or Visitors(now=1, ever=0)
         idleness = Idleness(first, monotonic(), before_first=BEFORE_FIRST, after_last=AFTER_LAST)
         _report("ready")  # after the first look, so that no visit is missed
-        while not _watch(conversation, home, door, idleness, stop):
+        while not _watch(conversation, home, socket_file, idleness, stop):
             conversation.close()
             conversation = server.connect(stop)
     finally:
         server.end(conversation)
-        door.remove()
+        socket_file.remove()
 
 
 def _take_place(home: DataDir, stop: StopSignal) -> int | None:
@@ -111,7 +110,7 @@ def _take_place(home: DataDir, stop: StopSignal) -> int | None:
 
 
 def _watch(
-    conversation: Conversation, home: DataDir, door: Door, idleness: Idleness, stop: StopSignal
+    conversation: Conversation, home: DataDir, socket_file: SocketFile, idleness: Idleness, stop: StopSignal
 ) -> bool:
     """True when the server is no longer wanted, False when the connection to it is lost."""
     try:
@@ -120,13 +119,17 @@ def _watch(
             if stop.wait(LOOK_EVERY, conversation):
                 return False  # it has nothing to tell us unasked, so this is the end of the connection
             bound_log(home.log)
-            if not door.is_open:
+            if not socket_file.is_visible:
                 write_log(
                     home.log, "the keeper ends: the socket was deleted, so new clients need a new server"
                 )
                 return True
             seen = _look(conversation, stop)
-            if seen and idleness.is_idle(seen, monotonic()) and _close_if_alone(door, conversation, seen):
+            if (
+                seen
+                and idleness.is_idle(seen, monotonic())
+                and _close_if_alone(socket_file, conversation, seen)
+            ):
                 return True
     except (ConnectionError, TimeoutError):
         return False
@@ -139,12 +142,12 @@ def _look(conversation: Conversation, stop: StopSignal) -> Visitors | None:
     return read_visitors(conversation.hear())
 
 
-def _close_if_alone(door: Door, conversation: Conversation, seen: Visitors) -> bool:
-    """Let nobody in any more; False, and the door open again, if somebody slipped in before.
+def _close_if_alone(socket_file: SocketFile, conversation: Conversation, seen: Visitors) -> bool:
+    """Hide the socket; False, with the socket visible again, if a client connected before that.
 
     So a client that got a connection keeps it, and one that did not finds no socket and starts a new server.
     """
-    door.close()
+    socket_file.hide()
     alone = False
     try:
         # Twice: whoever connected before the rename is accepted in the server's round of the first reply at the
@@ -152,7 +155,7 @@ def _close_if_alone(door: Door, conversation: Conversation, seen: Visitors) -> b
         alone = all(read_visitors(conversation.ask(*VISITORS)) == seen for _ in range(2))
     finally:
         if not alone:
-            door.reopen()
+            socket_file.show()
     return alone
 
 

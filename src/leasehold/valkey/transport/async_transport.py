@@ -6,11 +6,11 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING
 
-from leasehold.core.backoff import Backoff
 from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import codec, error_mapping, handshake
 from leasehold.valkey.transport.async_connection import Link
+from leasehold.valkey.transport.protocols import RECONNECT_BACKOFF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from leasehold.valkey.transport.endpoint import Endpoint
     from leasehold.valkey.transport.handshake import ServerFacts
     from leasehold.valkey.transport.protocols import Reply
-
-_RECONNECT = Backoff(first=0.02, cap=0.5)
 
 
 class Connection:
@@ -143,7 +141,7 @@ class Connection:
                     return self.session
             except (OSError, StoreUnavailable) as error:  # a TimeoutError is an OSError
                 self._last_failure = error
-            await asyncio.sleep(_RECONNECT.pause(tries, self._fraction()))
+            await asyncio.sleep(RECONNECT_BACKOFF.pause(tries, self._fraction()))
 
     async def _locate(self) -> Endpoint:
         if self._options.server is not None:

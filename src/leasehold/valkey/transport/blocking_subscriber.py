@@ -5,17 +5,16 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from leasehold.core.backoff import Backoff
 from leasehold.errors import StoreRefused, StoreUnavailable
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import handshake
+from leasehold.valkey.transport.protocols import RECONNECT_BACKOFF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.valkey.transport.blocking_connection import BlockingLink
 
-_RECONNECT = Backoff(first=0.02, cap=0.5)
 # The thread ends as soon as its socket does; this is for a machine that is very busy.
 _END_WITHIN = 2.0
 
@@ -67,4 +66,4 @@ class Ear:
                 return
             except StoreUnavailable:
                 tries += 1
-                self._is_stopped.wait(_RECONNECT.pause(tries, self._fraction()))
+                self._is_stopped.wait(RECONNECT_BACKOFF.pause(tries, self._fraction()))

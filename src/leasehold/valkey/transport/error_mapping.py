@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+from dataclasses import dataclass
+from typing import Literal
+
 from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
 
 # Answers of a server that cannot do anything at the moment: nothing was changed, and asking again later
@@ -21,9 +25,23 @@ _ADVICE = {
     "DENIED": "the server runs in protected mode and refuses this connection",
 }
 
+# The first words of error replies that are worth telling apart; there are few, so they may be labels.
+_CODES = {*_PASSING, *_ADVICE, "ERR", "NOSCRIPT", "MOVED", "ASK", "EXECABORT"}
 
-CODES = frozenset({*_PASSING, *_ADVICE, "ERR", "NOSCRIPT", "MOVED", "ASK", "EXECABORT"})
-"""The first words of error replies that are worth telling apart; there are few, so they may be labels."""
+# A chain of causes has no more links than this, unless it is a circle.
+_LONGEST_CHAIN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFault:
+    """One failure of the store. ``code`` is the server's, the system's, ``TIMEOUT``, ``TLS`` or ``OTHER``.
+
+    Never a message, so it is safe for logs and labels: a server may repeat in a message what it was sent, a
+    password included.
+    """
+
+    kind: Literal["unavailable", "refused"]
+    code: str
 
 
 def from_reply(message: str, cause: BaseException) -> StoreError:
@@ -66,3 +84,38 @@ def copy_of(error: StoreError) -> StoreError:
     copy = type(error)(*error.args)
     copy.__cause__ = error.__cause__
     return copy
+
+
+def fault_of(error: BaseException | None) -> StoreFault | None:
+    """The store's failure that ``error`` reports; None if it reports something else."""
+    if not isinstance(error, StoreError):
+        return None
+    return StoreFault("unavailable" if isinstance(error, StoreUnavailable) else "refused", _code_of(error))
+
+
+def _code_of(error: BaseException) -> str:
+    cause: BaseException | None = error
+    found = ""
+    for _ in range(_LONGEST_CHAIN):
+        if cause is None:
+            break
+        found = _own_code(cause) or found  # the deepest cause is the most exact
+        cause = cause.__cause__ or cause.__context__
+    return found or "OTHER"
+
+
+def _own_code(error: BaseException) -> str:
+    import ssl  # noqa: PLC0415 - see `no_connection`
+
+    if isinstance(error, ssl.SSLError):
+        return "TLS"
+    if isinstance(error, TimeoutError):
+        return "TIMEOUT"
+    if isinstance(error, OSError):
+        return errno.errorcode.get(error.errno or 0, "CLOSED")
+    if isinstance(error, EOFError):
+        return "CLOSED"
+    if isinstance(error, StoreError):
+        return ""
+    code = str(error).partition(" ")[0]
+    return code if code in _CODES else ""

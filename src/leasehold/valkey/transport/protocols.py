@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from leasehold.core.backoff import Backoff
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
 Word = bytes | str | int
 Reply = Any
 """What a server answered: bytes, int, list, None or, for an error reply, an exception as a value."""
+
+RECONNECT_BACKOFF = Backoff(first=0.02, cap=0.5)
+"""The pauses between attempts to connect again."""
 
 
 class Call(NamedTuple):
