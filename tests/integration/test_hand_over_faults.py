@@ -191,7 +191,7 @@ async def test_a_user_who_may_not_subscribe_is_warned_once_and_waits_by_asking(
                     lease.check()
                     await lease.release()
             if kind == "async":  # a new connection, the same answer
-                locks._wire.session.close("by the test")
+                locks._wire.connection.close("by the test")
                 await locks.inspect("deal")
     warnings = [record.getMessage() for record in caplog.records if "subscribe" in record.getMessage()]
     assert len(warnings) == 1, warnings
@@ -567,7 +567,7 @@ def fork_while_waiting(parent: Any, kind: str, url: str) -> None:
                 target=lambda: leases.append(locks.acquire("deal", ttl=60, wait=None)), daemon=True
             )
             waiting.start()
-            while not locks._engine.room._waiters or locks._wire._ear._link is None:
+            while not locks._engine.room._waiters or locks._wire._subscriber._connection is None:
                 time.sleep(0.001)
             parent.tell(who="parent", channel=locks._wire.channel)
             if os.fork() == 0:

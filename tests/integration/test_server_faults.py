@@ -505,7 +505,7 @@ async def test_a_server_that_does_not_tell_its_policy_is_used_with_a_warning(
     server = own_server(user=["bob on >pw ~* &* +@all -info -config"])
     async with client(kind, server.url_for(username="bob", password="pw")) as locks:
         await (await locks.acquire("deal")).release()
-    assert "does not tell its eviction policy" in caplog.text
+    assert "does not show its eviction policy" in caplog.text
 
 
 @pytest.mark.usefixtures("fresh_warnings")

@@ -1,4 +1,4 @@
-"""From what a server or driver says to the errors of Leasehold, in one place."""
+"""Mapping of the errors of servers and drivers to those of Leasehold, and their codes for logs and metrics."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Literal
 
 from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
 
-# Answers of a server that cannot do anything at the moment: nothing was changed, and asking again later
-# may well succeed, so they are treated like silence.
-_PASSING = {"LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN"}
+# Replies of a server that cannot do anything at the moment: nothing was changed, and a later attempt may
+# succeed, so they are treated like no reply.
+_TRANSIENT = {"LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN"}
 
 _ADVICE = {
     "OOM": "the server is out of memory (maxmemory), so it grants no locks; give it more memory",
     "READONLY": "this server is a read-only replica; connect to its primary",
-    "NOAUTH": "the server wants a password; put it into the URL: redis://user:password@host",
+    "NOAUTH": "the server requires a password; put it into the URL: redis://user:password@host",
     "WRONGPASS": "the server does not accept this user name and password",
     "NOPERM": "this user may not run the commands that locks need; see docs/operations.md",
     "WRONGTYPE": "a key of this lock holds something else; choose another namespace",
@@ -26,7 +26,7 @@ _ADVICE = {
 }
 
 # The first words of error replies that are worth telling apart; there are few, so they may be labels.
-_CODES = {*_PASSING, *_ADVICE, "ERR", "NOSCRIPT", "MOVED", "ASK", "EXECABORT"}
+_CODES = {*_TRANSIENT, *_ADVICE, "ERR", "NOSCRIPT", "MOVED", "ASK", "EXECABORT"}
 
 # A chain of causes has no more links than this, unless it is a circle.
 _LONGEST_CHAIN = 8
@@ -48,26 +48,26 @@ def from_reply(message: str, cause: BaseException) -> StoreError:
     """The error for an error reply of the server."""
     code = message.partition(" ")[0]
     if code == "ERR" and "invalid password" in message:
-        code = "WRONGPASS"  # what Redis 6 answers to AUTH with one argument
+        code = "WRONGPASS"  # the reply of Redis 6 to AUTH with one argument
     if "LEASEHOLD-VERSION" in message:
-        code = "LEASEHOLD-VERSION"  # servers wrap what a script raises, each in its own way
+        code = "LEASEHOLD-VERSION"  # each server wraps the error of a script in its own way
     advice = _ADVICE.get(code)
-    text = f"{advice} ({message})" if advice else f"the server said: {message}"
-    error = StoreUnavailable(text) if code in _PASSING else StoreRefused(text)
+    text = f"{advice} ({message})" if advice else f"the server replied: {message}"
+    error = StoreUnavailable(text) if code in _TRANSIENT else StoreRefused(text)
     error.__cause__ = cause
     return error
 
 
-def silent(what: str, cause: BaseException | None = None) -> StoreUnavailable:
-    """The error for a request that got no answer."""
+def no_reply(what: str, cause: BaseException | None = None) -> StoreUnavailable:
+    """The error for a request without a reply."""
     error = StoreUnavailable(what)
     error.__cause__ = cause
     return error
 
 
 def no_connection(server: object, error: Exception) -> StoreError:
-    """The error for a connection that could not be made: nothing was asked yet."""
-    import ssl  # noqa: PLC0415 - for those who use TLS, or cannot connect
+    """The error for a connection that could not be made: no command was sent."""
+    import ssl  # noqa: PLC0415 - only where TLS is used, or connecting fails
 
     if isinstance(error, ssl.SSLCertVerificationError):
         return StoreRefused(f"{server} shows a certificate that cannot be trusted: {error}")
@@ -75,12 +75,12 @@ def no_connection(server: object, error: Exception) -> StoreError:
 
 
 def not_redis(server: str, error: BaseException) -> StoreError:
-    """The error for a server that speaks something else."""
+    """The error for a server of another protocol."""
     return StoreRefused(f"{server} does not speak the Redis protocol: {error}")
 
 
 def copy_of(error: StoreError) -> StoreError:
-    """The same error for another caller: a shared instance would collect everybody's tracebacks."""
+    """The same error for another caller: a shared instance would collect the tracebacks of all callers."""
     copy = type(error)(*error.args)
     copy.__cause__ = error.__cause__
     return copy
