@@ -29,11 +29,11 @@ from tests.support.waiting import LIMIT, eventually
 from leasehold.errors import InvalidRequest, StoreUnavailable
 from leasehold.valkey import embedded
 from leasehold.valkey.embedded import binary, default_data_dir
-from leasehold.valkey.embedded.idle_timer import VISITORS, Idleness, Visitors, read_visitors
+from leasehold.valkey.embedded.idle_timer import INFO_COMMAND, ConnectionCounts, IdleTimer, parse_counts
 from leasehold.valkey.embedded.log import LARGEST
-from leasehold.valkey.embedded.probe import open_conversation
+from leasehold.valkey.embedded.probe import connect as connect_probe
 from leasehold.valkey.embedded.socket_file import SocketFile
-from leasehold.valkey.embedded.supervisor import _close_if_alone
+from leasehold.valkey.embedded.supervisor import _hide_if_unused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ def is_free(data_dir: Path) -> bool:
     return True
 
 
-def keeper_of(data_dir: Path) -> int:
+def supervisor_of(data_dir: Path) -> int:
     return int((data_dir / "keeper.lock").read_text().split()[0])
 
 
@@ -69,7 +69,7 @@ def end_server(data_dir: Path) -> None:
     deadline = time.monotonic() + LIMIT
     while not is_free(data_dir):
         with suppress(ProcessLookupError, IndexError):
-            os.kill(keeper_of(data_dir), signal.SIGTERM)
+            os.kill(supervisor_of(data_dir), signal.SIGTERM)
         assert time.monotonic() < deadline, "the server does not end"
         time.sleep(0.02)
 
@@ -303,7 +303,7 @@ def test_it_ends_two_seconds_after_the_last_client_closes(data_dir: Path, visit:
     first, second = visit(path), visit(path)
     pid = server_pid(first)
     assert second.ping()
-    keeper = keeper_of(data_dir)
+    keeper = supervisor_of(data_dir)
 
     first.close()
     stays_until = time.monotonic() + 3
@@ -360,14 +360,14 @@ def test_an_interrupt_of_the_callers_group_does_not_reach_it(
     os.killpg(child.pid, signal.SIGINT)
     assert child.wait() != 0
     assert server_pid(client) == pid
-    assert is_alive(keeper_of(data_dir))
+    assert is_alive(supervisor_of(data_dir))
 
 
 def test_a_killed_keeper_takes_its_server_along(data_dir: Path, visit: Any) -> None:
     client = visit(ensure_running(data_dir))
     client.set("key", "value")
     pid = server_pid(client)
-    os.kill(keeper_of(data_dir), signal.SIGKILL)
+    os.kill(supervisor_of(data_dir), signal.SIGKILL)
     eventually(lambda: is_free(data_dir))
     assert not is_alive(pid)
     assert visit(ensure_running(data_dir)).get("key") == b"value"
@@ -378,7 +378,7 @@ def test_there_is_no_second_server_beside_that_of_a_killed_keeper(data_dir: Path
     pid = server_pid(visit(path))
     os.kill(pid, signal.SIGSTOP)  # so that it cannot follow its keeper yet
     try:
-        os.kill(keeper_of(data_dir), signal.SIGKILL)
+        os.kill(supervisor_of(data_dir), signal.SIGKILL)
         path.unlink()  # the first thing a server does when it ends
         with pytest.raises(StoreUnavailable):
             ensure_running(data_dir, timeout=1)
@@ -403,7 +403,7 @@ def test_a_terminated_keeper_shuts_its_server_down(
     )
     client = visit(Path(child.read()["path"]))
     client.set("key", "value")
-    os.kill(keeper_of(data_dir), signal.SIGTERM)
+    os.kill(supervisor_of(data_dir), signal.SIGTERM)
     eventually(lambda: is_free(data_dir))
     assert "ready to exit" in (data_dir / "server.log").read_text()
     assert visit(ensure_running(data_dir)).get("key") == b"value"
@@ -412,7 +412,7 @@ def test_a_terminated_keeper_shuts_its_server_down(
 def test_after_the_server_is_killed_the_next_one_has_the_data(data_dir: Path, visit: Any) -> None:
     client = visit(ensure_running(data_dir))
     client.set("key", "value")
-    pid, keeper = server_pid(client), keeper_of(data_dir)
+    pid, keeper = server_pid(client), supervisor_of(data_dir)
     os.kill(pid, signal.SIGKILL)
     again = visit(ensure_running(data_dir))
     assert server_pid(again) != pid
@@ -441,7 +441,7 @@ def test_a_deleted_socket_makes_room_for_a_server_that_can_be_found(data_dir: Pa
 def test_a_deleted_directory_ends_the_server(tmp_path: Path, visit: Any) -> None:
     data_dir = tmp_path / "gone"
     client = visit(ensure_running(data_dir))
-    pid, keeper = server_pid(client), keeper_of(data_dir)
+    pid, keeper = server_pid(client), supervisor_of(data_dir)
     shutil.rmtree(data_dir)
     eventually(lambda: not is_alive(pid) and not is_alive(keeper))
 
@@ -512,49 +512,49 @@ def test_the_door_opens_again_if_somebody_slipped_in(tmp_path: Path) -> None:
     with launch(command, stdout=subprocess.DEVNULL, cwd=str(tmp_path)) as server:
         try:
             eventually(path.exists)
-            keeper = open_conversation(path, timeout=5)
+            probe = connect_probe(path, timeout=5)
             socket_file = SocketFile(path)
-            alone = read_visitors(keeper.ask(*VISITORS))
+            alone = parse_counts(probe.call(*INFO_COMMAND))
             assert alone is not None
 
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(str(path))
-                assert not _close_if_alone(socket_file, keeper, alone)
+                assert not _hide_if_unused(socket_file, probe, alone)
                 assert path.exists()
                 client.sendall(b"PING\r\n")
                 assert client.recv(100) == b"+PONG\r\n"
 
             now = eventually(
-                lambda: (seen := read_visitors(keeper.ask(*VISITORS))) and seen.now == 1 and seen
+                lambda: (seen := parse_counts(probe.call(*INFO_COMMAND))) and seen.open == 1 and seen
             )
-            assert _close_if_alone(socket_file, keeper, now)
+            assert _hide_if_unused(socket_file, probe, now)
             assert not path.exists()
-            keeper.close()
+            probe.close()
         finally:
             server.kill()
 
 
 def test_a_server_nobody_comes_to_ends_after_ten_seconds() -> None:
-    idleness = Idleness(Visitors(now=1, ever=1), 0.0, before_first=10, after_last=2)
-    assert not idleness.is_idle(Visitors(now=1, ever=1), 9.9)
-    assert idleness.is_idle(Visitors(now=1, ever=1), 10.0)
+    timer = IdleTimer(ConnectionCounts(open=1, accepted=1), 0.0, before_first=10, after_last=2)
+    assert not timer.has_expired(ConnectionCounts(open=1, accepted=1), 9.9)
+    assert timer.has_expired(ConnectionCounts(open=1, accepted=1), 10.0)
 
 
 def test_a_visit_between_two_looks_counts_as_one() -> None:
-    idleness = Idleness(Visitors(now=1, ever=1), 0.0, before_first=10, after_last=2)
-    assert not idleness.is_idle(Visitors(now=1, ever=2), 5.0)
-    assert not idleness.is_idle(Visitors(now=1, ever=3), 6.9)
-    assert not idleness.is_idle(Visitors(now=1, ever=3), 8.8)
-    assert idleness.is_idle(Visitors(now=1, ever=3), 8.9)
+    timer = IdleTimer(ConnectionCounts(open=1, accepted=1), 0.0, before_first=10, after_last=2)
+    assert not timer.has_expired(ConnectionCounts(open=1, accepted=2), 5.0)
+    assert not timer.has_expired(ConnectionCounts(open=1, accepted=3), 6.9)
+    assert not timer.has_expired(ConnectionCounts(open=1, accepted=3), 8.8)
+    assert timer.has_expired(ConnectionCounts(open=1, accepted=3), 8.9)
 
 
 def test_the_two_seconds_are_counted_from_the_first_look_that_finds_nobody() -> None:
-    idleness = Idleness(Visitors(now=1, ever=1), 0.0, before_first=10, after_last=2)
-    assert not idleness.is_idle(Visitors(now=2, ever=2), 1.0)
-    assert not idleness.is_idle(Visitors(now=2, ever=2), 50.0)
-    assert not idleness.is_idle(Visitors(now=1, ever=2), 50.25)
-    assert not idleness.is_idle(Visitors(now=1, ever=2), 52.0)
-    assert idleness.is_idle(Visitors(now=1, ever=2), 52.25)
+    timer = IdleTimer(ConnectionCounts(open=1, accepted=1), 0.0, before_first=10, after_last=2)
+    assert not timer.has_expired(ConnectionCounts(open=2, accepted=2), 1.0)
+    assert not timer.has_expired(ConnectionCounts(open=2, accepted=2), 50.0)
+    assert not timer.has_expired(ConnectionCounts(open=1, accepted=2), 50.25)
+    assert not timer.has_expired(ConnectionCounts(open=1, accepted=2), 52.0)
+    assert timer.has_expired(ConnectionCounts(open=1, accepted=2), 52.25)
 
 
 def test_a_keeper_whose_caller_died_ends_its_server(data_dir: Path, full: bool) -> None:

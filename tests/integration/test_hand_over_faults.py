@@ -193,7 +193,7 @@ async def test_a_user_who_may_not_subscribe_is_warned_once_and_waits_by_asking(
             if kind == "async":  # a new connection, the same answer
                 locks._wire.connection.close("by the test")
                 await locks.inspect("deal")
-    warnings = [record.getMessage() for record in caplog.records if "subscribe" in record.getMessage()]
+    warnings = [record.getMessage() for record in caplog.records if "subscriptions" in record.getMessage()]
     assert len(warnings) == 1, warnings
 
 
