@@ -1,4 +1,4 @@
-"""Channels of others on the one connection: heard while it is in full use, and after every reconnect."""
+"""Subscriptions on the one connection: served while it is in full use, and after every reconnect."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_a_refused_subscription_is_said_and_shifts_no_reply(own_server):
         assert [await connection.call("ECHO", f"{n}") for n in range(20)] == [b"%d" % n for n in range(20)]
 
 
-async def test_after_a_cut_the_channel_is_heard_again_and_the_gap_is_told(valkey, proxy):
+async def test_after_a_cut_the_subscription_resumes_and_the_gap_is_reported(valkey, proxy):
     way, heard, gaps = proxy(valkey), [], []
     async with leasehold.connect(f"redis://127.0.0.1:{way.port}") as locks:
         assert await locks.wire.subscribe("others", heard.append, lambda: gaps.append(True))
@@ -58,7 +58,7 @@ async def test_after_a_cut_the_channel_is_heard_again_and_the_gap_is_told(valkey
 
 
 async def test_what_is_not_for_others_still_reaches_the_waiters(valkey):
-    """Hand-over is told on the client's own channel, beside any other."""
+    """Hand-over is notified on the client's own channel, beside any other."""
     async with leasehold.connect(valkey.url, retry_interval=60) as locks:
         assert await locks.wire.subscribe("others", print, lambda: None)
         first = await locks.acquire("a", ttl=90)

@@ -1,4 +1,4 @@
-"""What the documents say is tried, so that it stays true; their examples are run by tests/operations."""
+"""The claims of the docs hold; tests/operations runs their examples."""
 
 from __future__ import annotations
 
