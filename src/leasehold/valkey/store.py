@@ -205,13 +205,13 @@ class ValkeyStore:
             await self._runner.run_many([Call(self._inspect, name, ()) for name in names]) if names else ()
         )
         found: list[LockInfo] = []
-        for name, answer in zip(names, replies, strict=True):
+        for name, info_reply in zip(names, replies, strict=True):
             try:
-                self._runner.raise_if_error(answer)
+                self._runner.raise_if_error(info_reply)
             except StoreRefused as refusal:
                 _log.warning("%r cannot be listed: %s", name, refusal)
             else:
-                info = _info(name, answer)
+                info = _info(name, info_reply)
                 if info.is_held or info.waiters:
                     found.append(info)
         return int(following), found

@@ -117,10 +117,10 @@ class AsyncConnection(asyncio.Protocol):
         a command behind it shows which it was, and so whether to expect one or two replies.
         """
         await self._wait_until_writable()
-        answer: asyncio.Future[Reply] = self._loop.create_future()
-        self._send(codec.pack(("SUBSCRIBE", channel)), _SubscribeSlot(self._skip_reply, answer))
+        future: asyncio.Future[Reply] = self._loop.create_future()
+        self._send(codec.pack(("SUBSCRIBE", channel)), _SubscribeSlot(self._skip_reply, future))
         self._send(codec.pack(("PING", _MARKER)), self._loop.create_future())
-        reply = await answer
+        reply = await future
         if reply == _MARKER:
             return None
         if not isinstance(reply, Exception):
@@ -302,11 +302,11 @@ class AsyncConnection(asyncio.Protocol):
 class _SubscribeSlot:
     """The slot of a subscription: if that was confirmed, the reply that comes here belongs to the next slot."""
 
-    __slots__ = ("_answer", "_skip_reply")
+    __slots__ = ("_future", "_skip_reply")
 
-    def __init__(self, skip_reply: Callable[[], None], answer: asyncio.Future[Reply]) -> None:
+    def __init__(self, skip_reply: Callable[[], None], future: asyncio.Future[Reply]) -> None:
         self._skip_reply = skip_reply
-        self._answer = answer
+        self._future = future
 
     def done(self) -> bool:
         return False  # the queue must stay in order even if the caller no longer waits
@@ -314,12 +314,12 @@ class _SubscribeSlot:
     def set_result(self, result: Reply, /) -> None:
         if result == _MARKER:
             self._skip_reply()
-        if not self._answer.done():
-            self._answer.set_result(result)
+        if not self._future.done():
+            self._future.set_result(result)
 
     def set_exception(self, exception: BaseException, /) -> None:
-        if not self._answer.done():
-            self._answer.set_exception(exception)
+        if not self._future.done():
+            self._future.set_exception(exception)
 
 
 class _Batch:

@@ -45,7 +45,7 @@ def parse(url: str, *, tls: ssl.SSLContext | None = None) -> Endpoint:
     scheme = url.partition(":")[0]
     if scheme in _LATER:
         raise InvalidRequest(
-            f"{scheme}:// is not supported yet; supported are {_supported()}, or no URL for an embedded server"
+            f"{scheme}:// is not supported yet; use one of {_supported()}, or no URL for an embedded server"
         )
     if scheme not in _SCHEMES:
         raise InvalidRequest(f"a store URL begins with one of {_supported()}")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Word = bytes | str | int
 Reply = Any
-"""What a server answered: bytes, int, list, None or, for an error reply, an exception as a value."""
+"""A server's reply: bytes, int, list, None or, for an error reply, an exception as a value."""
 
 RECONNECT_BACKOFF = Backoff(first=0.02, cap=0.5)
 """The pauses between attempts to connect again."""
