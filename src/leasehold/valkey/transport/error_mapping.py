@@ -17,7 +17,7 @@ _ADVICE = {
     "READONLY": "this server is a read-only replica; connect to its primary",
     "NOAUTH": "the server requires a password; put it into the URL: redis://user:password@host",
     "WRONGPASS": "the server does not accept this user name and password",
-    "NOPERM": "this user may not run the commands that locks need; see docs/operations.md",
+    "NOPERM": "this user may not run the commands that locks need; see docs/service.md",
     "WRONGTYPE": "a key of this lock holds something else; choose another namespace",
     "MISCONF": "the server refuses writes because it cannot save to disk",
     "NOREPLICAS": "the server refuses writes because it has too few replicas",
