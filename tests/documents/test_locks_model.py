@@ -28,7 +28,7 @@ async def ramble(server, *, documents, steps, seed, forgetful=False):
 
         async def forget():
             # Behind everything that was sent before, and before everything that is sent after.
-            await (client.wire.session or await client.wire.open_session()).call("FLUSHALL")
+            await (await client.wire.get_connection()).call("FLUSHALL")
             for one in rambles.values():
                 one.model.forget()
 
@@ -36,7 +36,7 @@ async def ramble(server, *, documents, steps, seed, forgetful=False):
             for one in rambles.values():
                 together.create_task(one.run(steps, forget if forgetful else None))
         # What was told before the last answer has been heard when this one is.
-        await (await client.wire.open_session()).call("PING")
+        await (await client.wire.get_connection()).call("PING")
         return list(rambles.values())
 
 
