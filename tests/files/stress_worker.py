@@ -24,9 +24,9 @@ from leasehold.errors import FileChanged, InvalidRequest, LeaseholdError, LeaseL
 from leasehold.files import FileLocks
 from leasehold.files.content.atomic_write import write_atomically
 from leasehold.files.content.contents import hash_of
-from leasehold.files.finishing import to_the_end
 from leasehold.files.paths.identity import Files
 from leasehold.runtime import clock
+from leasehold.runtime.asyncio_runtime import Tasks
 
 if TYPE_CHECKING:
     from leasehold.files import FileLease, Session
@@ -191,7 +191,7 @@ class Worker:
         try:
             if self._orders.planted == "no locks":
                 file = Files(self._orders.root).identify(path)
-                await to_the_end(lambda: write_atomically(file, data, check=lambda: None))
+                await Tasks().run_blocking(lambda: write_atomically(file, data, check=lambda: None))
             elif self._orders.planted == "writes in place":
                 await self._write_in_place(path, data)
             else:

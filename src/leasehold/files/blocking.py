@@ -18,7 +18,6 @@ from leasehold.files.sessions.held_file import FileHold, FileHolds
 from leasehold.files.sessions.restore import Restorer
 from leasehold.files.sessions.session import SessionCore
 from leasehold.files.settings import FileSettings
-from leasehold.files.worlds import ThreadWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -239,7 +238,6 @@ class FileLocks:
             store,
             locks.wire,
             locks.namespace_of("file_session"),
-            ThreadWorld(),
             root=root,
             project=project,
             settings=settings or FileSettings(),

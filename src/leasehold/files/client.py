@@ -17,7 +17,6 @@ from leasehold.files.sessions.held_file import FileHold, FileHolds
 from leasehold.files.sessions.restore import Restorer
 from leasehold.files.sessions.session import SessionCore
 from leasehold.files.settings import FileSettings
-from leasehold.files.worlds import TaskWorld
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
@@ -302,7 +301,6 @@ class FileLocks:
             store,
             locks.wire,
             locks.namespace_of("file_session"),
-            TaskWorld(),
             root=root,
             project=project,
             settings=settings or FileSettings(),

@@ -69,7 +69,7 @@ def write_atomically(
     ``is_replaced``.
 
     Killed in the middle it leaves a file ``.leasehold-….tmp``, which the next write to the same file removes, as
-    does any in its directory after an hour. Blocks: for asyncio there is `finishing.to_the_end`.
+    does any in its directory after an hour. Blocks: for asyncio there is `Concurrency.run_blocking`.
     """
     with open_directory_of(file, make=True) as directory:
         mark = _mark_of(file)

@@ -36,7 +36,7 @@ def read(file: FileId) -> Contents:
     wholly the old or wholly the new file. Not promised: the same of programs that write into it without a lock.
 
     Raises `NotFound` if there is no such file, `InvalidRequest` if something else is there by now, and `OSError` if it
-    cannot be read. Blocks: for asyncio there is `finishing.to_the_end`.
+    cannot be read. Blocks: for asyncio there is `Concurrency.run_blocking`.
     """
     try:
         with open_directory_of(file) as directory:

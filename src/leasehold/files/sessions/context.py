@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from leasehold.files.lock_store import FileStore
     from leasehold.files.paths.identity import FileId
     from leasehold.files.settings import FileSettings
-    from leasehold.files.worlds import World
     from leasehold.valkey.transport.protocols import Wire
 
     Path = str | os.PathLike[str]
@@ -47,7 +46,6 @@ class Office(Generic[L]):
         store: FileStore,
         wire: Wire,
         session_namespace: str,
-        world: World,
         *,
         root: Path,
         project: str | None,
@@ -57,10 +55,9 @@ class Office(Generic[L]):
         self.store = store
         self.wire = wire
         self.session_namespace = session_namespace
-        self.world = world
         self.files = Files(root, project=project)
         self.settings = settings
-        self.limits = RateLimits(settings, world, engine.lookout, timeout=engine.patience)
+        self.limits = RateLimits(settings, engine)
         self._outage = Outage(engine.lookout.where)
 
     now = staticmethod(time.time)
@@ -69,7 +66,7 @@ class Office(Generic[L]):
     async def identify(self, path: Path, *, verb: Verb | None = None) -> FileId:
         """Which file is meant. In a thread: the file system may be slow. A refusal counts as an attempt at ``verb``."""
         try:
-            return await self.world.aside(lambda: self.files.identify(path))
+            return await self.engine.concurrency.run_blocking(lambda: self.files.identify(path))
         except InvalidRequest as error:
             if verb is not None:
                 self._tell_refusal(verb, path, error)
@@ -86,7 +83,9 @@ class Office(Generic[L]):
         if not 1 <= len(several) <= _FILES_AT_ONCE:
             raise InvalidRequest(f"1 to {_FILES_AT_ONCE} files can be locked together, not {len(several)}")
         try:
-            found = await self.world.aside(lambda: [self.files.identify(path) for path in several])
+            found = await self.engine.concurrency.run_blocking(
+                lambda: [self.files.identify(path) for path in several]
+            )
         except InvalidRequest as error:
             self._tell_refusal("write", several, error)
             raise

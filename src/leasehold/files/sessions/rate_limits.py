@@ -17,9 +17,9 @@ from leasehold.files.outage import Outage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.core.observer import Lookout, Verb
+    from leasehold.core.engine import Engine
+    from leasehold.core.observer import Verb
     from leasehold.files.settings import FileSettings
-    from leasehold.files.worlds import World
 
 # As the library of limits names them.
 _SCHEMES = {
@@ -34,24 +34,24 @@ _SCHEMES = {
 class RateLimits:
     """Counts the tries of each session, in this process or for all of them in a store."""
 
-    def __init__(self, settings: FileSettings, world: World, lookout: Lookout, *, timeout: float) -> None:
-        self._world = world
-        self._lookout = lookout
+    def __init__(self, settings: FileSettings, engine: Engine[Any]) -> None:
+        self._engine = engine
         self._where = "" if settings.rate_limit_url is None else _address(settings.rate_limit_url)
         # Of its own: the store of the locks may be well while this one is away, and the other way round.
         self._outage = Outage(f"the store of rate limits at {self._where}", store=self._where)
         self._count: Callable[[str], float | None] | None = None
         self._clear: Callable[[str], None] | None = None
         if settings.rate_limit is not None:
-            self._set_up(settings.rate_limit, settings, timeout)
+            self._set_up(settings.rate_limit, settings, engine.patience)
 
     async def check(self, session_id: str, verb: Verb) -> None:
         """Count one try; `RateLimited` if there have been too many, `StoreUnavailable` if that cannot be known."""
         if self._count is None:
             return
         retry_after = await self._do(self._count, session_id)
-        if self._lookout.observer is not None:
-            self._lookout.observer.hear(RateLimitChecked(verb, retry_after is None, self._where))
+        observer = self._engine.lookout.observer
+        if observer is not None:
+            observer.hear(RateLimitChecked(verb, retry_after is None, self._where))
         if retry_after is not None:
             raise RateLimited(
                 f"session {session_id!r} asks for too many locks; it may go on in {retry_after:.1f} s, and can "
@@ -67,7 +67,7 @@ class RateLimits:
     async def _do(self, work: Callable[[str], Any], session_id: str) -> Any:
         if not self._where:
             return work(session_id)
-        return await self._outage.watch(self._world.aside(lambda: work(session_id)))
+        return await self._outage.watch(self._engine.concurrency.run_blocking(lambda: work(session_id)))
 
     def _set_up(self, amount: int, settings: FileSettings, timeout: float) -> None:
         try:

@@ -17,8 +17,6 @@ from leasehold.files.sessions.held_file import lost_file
 from leasehold.files.sessions.session_store import Change
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from leasehold.errors import Holder
     from leasehold.files.sessions.entries import Access, Entry
     from leasehold.files.sessions.held_file import FileHold
@@ -65,27 +63,19 @@ class Restorer(Generic[L, H]):
         """A report for each file that the session held elsewhere. What it was only waiting for is forgotten."""
         entries = await self._office.watch(self._session.book.entries())
         todo = [entry for entry in entries if entry.field not in self._session.held]
-        reports: dict[str, Restored[H]] = {}
+        reports = await self._engine.concurrency.gather([self._report(entry) for entry in todo])
+        return [report for report in reports if report is not None]
 
-        def one(entry: Entry) -> Coroutine[Any, Any, None]:
-            async def work() -> None:
-                report: Restored[H] | None
-                try:
-                    report = await self._office.attempt("restore", entry.path, lambda: self._restore(entry))
-                except LockBusy as busy:
-                    report = Restored(entry.path, entry.mode, "lost", lost_to=busy.holder, error=busy)
-                except LeaseLost as lost:  # another process of the session restores it, too
-                    holder: Holder = {"session": self._session.session_id}
-                    report = Restored(entry.path, entry.mode, "lost", lost_to=holder, error=lost)
-                except LeaseholdError as error:
-                    report = Restored(entry.path, entry.mode, "failed", error=error)
-                if report is not None:
-                    reports[entry.field] = report
-
-            return work()
-
-        await self._office.world.side_by_side([lambda entry=entry: one(entry) for entry in todo])
-        return [reports[entry.field] for entry in todo if entry.field in reports]
+    async def _report(self, entry: Entry) -> Restored[H] | None:
+        try:
+            return await self._office.attempt("restore", entry.path, lambda: self._restore(entry))
+        except LockBusy as busy:
+            return Restored(entry.path, entry.mode, "lost", lost_to=busy.holder, error=busy)
+        except LeaseLost as lost:  # another process of the session restores it, too
+            holder: Holder = {"session": self._session.session_id}
+            return Restored(entry.path, entry.mode, "lost", lost_to=holder, error=lost)
+        except LeaseholdError as error:
+            return Restored(entry.path, entry.mode, "failed", error=error)
 
     async def _restore(self, entry: Entry) -> Restored[H] | None:
         """None if the session never had it."""

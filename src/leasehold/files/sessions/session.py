@@ -367,7 +367,7 @@ class SessionCore(Generic[L, H]):
 
         # Noted here and not in the thread: whoever is cancelled has not seen it.
         try:
-            found = await self.office.world.aside(read)
+            found = await self.engine.concurrency.run_blocking(read)
         except NotFound:
             self._seen.note(file, atomic_write.ABSENT)
             raise
@@ -397,7 +397,7 @@ class SessionCore(Generic[L, H]):
         field = hold.entry.field
         self._writing.append(field)
         try:
-            return await self.office.world.aside(work)
+            return await self.engine.concurrency.run_blocking(work)
         finally:
             self._writing.remove(field)
 
