@@ -9,8 +9,8 @@ from leasehold.core.lease import LeaseState
 from leasehold.core.observer import Operation, Result, observed, outcome_of
 from leasehold.core.validation import MIN_TTL, check_wait
 from leasehold.errors import InvalidRequest, LeaseholdError
-from leasehold.files.outage import Outage
 from leasehold.files.paths.identity import Files
+from leasehold.files.sessions.outage_log import OutageLog
 from leasehold.files.sessions.rate_limits import RateLimits
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Office(Generic[L]):
         self.files = Files(root, project=project)
         self.settings = settings
         self.limits = RateLimits(settings, engine)
-        self._outage = Outage(engine.lookout.where)
+        self._outage = OutageLog(engine.lookout.where)
 
     now = staticmethod(time.time)
     """For showing to people."""

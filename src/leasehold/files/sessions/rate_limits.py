@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from leasehold.core.observer import RateLimitChecked
 from leasehold.errors import InvalidRequest, RateLimited, StoreUnavailable
-from leasehold.files.outage import Outage
+from leasehold.files.sessions.outage_log import OutageLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ class RateLimits:
         self._engine = engine
         self._where = "" if settings.rate_limit_url is None else _address(settings.rate_limit_url)
         # Of its own: the store of the locks may be well while this one is away, and the other way round.
-        self._outage = Outage(f"the store of rate limits at {self._where}", store=self._where)
+        self._outage = OutageLog(f"the store of rate limits at {self._where}", store=self._where)
         self._count: Callable[[str], float | None] | None = None
         self._clear: Callable[[str], None] | None = None
         if settings.rate_limit is not None:
