@@ -24,7 +24,7 @@ from leasehold.errors import FileChanged, InvalidRequest, LeaseholdError, LeaseL
 from leasehold.files import FileLocks
 from leasehold.files.content.atomic_write import write_atomically
 from leasehold.files.content.contents import hash_of
-from leasehold.files.paths.identity import Files
+from leasehold.files.paths.identity import FileRoot
 from leasehold.runtime import clock
 from leasehold.runtime.asyncio_runtime import Tasks
 
@@ -190,7 +190,7 @@ class Worker:
         self._journal.note("writing", path=path, seen=seen, sha=sha)
         try:
             if self._orders.planted == "no locks":
-                file = Files(self._orders.root).identify(path)
+                file = FileRoot(self._orders.root).identify(path)
                 await Tasks().run_blocking(lambda: write_atomically(file, data, check=lambda: None))
             elif self._orders.planted == "writes in place":
                 await self._write_in_place(path, data)

@@ -11,7 +11,7 @@ import pytest
 from leasehold.errors import FileChanged, InvalidRequest, LeaseLost, NotAllowed, NotFound
 from leasehold.files.content.atomic_write import ABSENT, write_atomically
 from leasehold.files.content.contents import hash_of, read
-from leasehold.files.paths.identity import FileId, Files
+from leasehold.files.paths.identity import FileId, FileRoot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def file(root: Path) -> FileId:
     (root / "notes.txt").write_bytes(b"old")
-    return Files(root).identify("notes.txt")
+    return FileRoot(root).identify("notes.txt")
 
 
 def always() -> None:
@@ -46,7 +46,7 @@ def test_what_is_read_comes_with_its_hash(file: FileId) -> None:
 def test_a_file_that_is_not_there_is_not_found(root: Path) -> None:
     for path in ("missing.txt", "no/directory/either.txt"):
         with pytest.raises(NotFound, match=f"there is no file '{root}/{path}'"):
-            read(Files(root).identify(path))
+            read(FileRoot(root).identify(path))
 
 
 def test_a_file_is_replaced_as_a_whole_and_nothing_else_is_left(file: FileId, root: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_file_is_replaced_as_a_whole_and_nothing_else_is_left(file: FileId, ro
 
 
 def test_a_new_file_is_made_with_its_directories_and_the_usual_modes(root: Path) -> None:
-    file = Files(root).identify("a/b/new.txt")
+    file = FileRoot(root).identify("a/b/new.txt")
     previous = os.umask(0o027)
     try:
         write_atomically(file, b"new", check=always, seen=ABSENT)
@@ -198,7 +198,7 @@ def test_a_link_put_in_the_place_of_the_file_is_not_followed(file: FileId, root:
 def test_a_link_put_in_the_place_of_a_directory_leads_nowhere(root: Path) -> None:
     (root / "inner").mkdir()
     (root / "inner" / "notes.txt").write_bytes(b"old")
-    file = Files(root).identify("inner/notes.txt")
+    file = FileRoot(root).identify("inner/notes.txt")
     outside = root.parent / "outside"
     (root / "inner").rename(outside)
     (root / "inner").symlink_to(outside)

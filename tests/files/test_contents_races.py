@@ -12,7 +12,7 @@ from tests.support.waiting import LIMIT, eventually
 from leasehold.errors import FileChanged
 from leasehold.files.content.atomic_write import write_atomically
 from leasehold.files.content.contents import hash_of, read
-from leasehold.files.paths.identity import FileId, Files
+from leasehold.files.paths.identity import FileId, FileRoot
 from leasehold.runtime.asyncio_runtime import Tasks
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def file(root: Path) -> FileId:
     (root / "notes.txt").write_bytes(b"old")
-    return Files(root).identify("notes.txt")
+    return FileRoot(root).identify("notes.txt")
 
 
 def always() -> None:
@@ -43,7 +43,7 @@ def write_late(parent: Any, root: str) -> None:
     from leasehold.errors import LeaseholdError
     from leasehold.files.content.atomic_write import write_atomically
     from leasehold.files.content.contents import hash_of
-    from leasehold.files.paths.identity import Files
+    from leasehold.files.paths.identity import FileRoot
 
     has_asked = False
 
@@ -54,7 +54,7 @@ def write_late(parent: Any, root: str) -> None:
             parent.tell(checked=True)
             parent.hear()
 
-    file = Files(root).identify("notes.txt")
+    file = FileRoot(root).identify("notes.txt")
     try:
         written = write_atomically(file, b"late", check=check, seen=hash_of(b"old"))
     except LeaseholdError as error:
@@ -110,7 +110,7 @@ def test_writers_of_files_whose_names_differ_in_case_only_do_not_disturb_each_ot
         pytest.skip("this file system takes them for the same")
     writer = spawn(write_late, str(root))
     assert writer.read() == {"checked": True}
-    write_atomically(Files(root).identify("NOTES.txt"), b"new", check=always)
+    write_atomically(FileRoot(root).identify("NOTES.txt"), b"new", check=always)
     writer.tell()
     assert writer.read() == {"written": hash_of(b"late")}
     assert (root / "NOTES.txt").read_bytes() == b"new"
@@ -120,9 +120,9 @@ def write_for_ever(parent: Any, root: str) -> None:
     import itertools
 
     from leasehold.files.content.atomic_write import write_atomically
-    from leasehold.files.paths.identity import Files
+    from leasehold.files.paths.identity import FileRoot
 
-    file = Files(root).identify("notes.txt")
+    file = FileRoot(root).identify("notes.txt")
     parent.tell(ready=True)
     for number in itertools.count():
         write_atomically(file, b"%d " % number * 50_000, check=lambda: None)

@@ -50,8 +50,8 @@ async def mortal(url: str, root: str, secret: str, verb: str, step: int, phase: 
 
     import leasehold
     from leasehold.files import FileLocks
-    from leasehold.files.lock_store import FileStore
-    from leasehold.files.sessions.session_store import Book
+    from leasehold.files.lock_store import FileLockStore
+    from leasehold.files.sessions.session_store import SessionStore
 
     words = 0
     is_armed = False
@@ -73,9 +73,9 @@ async def mortal(url: str, root: str, secret: str, verb: str, step: int, phase: 
 
         setattr(kind, name, wrapper)
 
-    deadly(Book, "_ask")
+    deadly(SessionStore, "_ask")
     for name in ("acquire", "acquire_all", "release", "resume", "upgrade"):
-        deadly(FileStore, name)
+        deadly(FileLockStore, name)
     async with leasehold.connect(url) as locks:
         session = await FileLocks(locks, root=root).session("agent", secret=secret)
         if verb == "upgrade":
@@ -272,7 +272,7 @@ async def _restore_one(session: Any) -> None:
     from leasehold.files.sessions.restore import Restorer
 
     restorer = Restorer(session.thing._core, timeout=5, renew=True)
-    (entry,) = await session.thing._core.book.entries()
+    (entry,) = await session.thing._core.store.entries()
     await restorer._restore(entry)
 
 

@@ -11,9 +11,9 @@ from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.files import FileLocks, FileSettings
-from leasehold.files.lock_store import FileStore
+from leasehold.files.lock_store import FileLockStore
 from leasehold.files.sessions.restore import Restorer
-from leasehold.files.sessions.session_store import Book
+from leasehold.files.sessions.session_store import SessionStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ async def test_a_lock_that_was_got_in_doubt_is_known_to_the_history_until_it_is_
     The process may be killed before it has taken back what it does not know that it has.
     """
     session, files = await own_shop.session("one"), await own_shop.files()
-    acquire = FileStore.acquire
+    acquire = FileLockStore.acquire
 
     async def without_answer(*args: Any, **options: Any) -> None:
         await acquire(*args, **options)
@@ -42,8 +42,8 @@ async def test_a_lock_that_was_got_in_doubt_is_known_to_the_history_until_it_is_
         raise leasehold.StoreUnavailable("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr(FileStore, "acquire", without_answer)
-        patch.setattr(FileStore, "release", without_sending)
+        patch.setattr(FileLockStore, "acquire", without_answer)
+        patch.setattr(FileLockStore, "release", without_sending)
         with pytest.raises(leasehold.StoreUnavailable):
             await session.acquire_write("a.txt", wait=0)
         assert (await files.inspect("a.txt")).is_held  # it was done
@@ -88,7 +88,7 @@ async def test_a_store_that_is_away_is_waited_for_once(
         await (await session.acquire_write("a.txt")).release()
         server.kill()
         asked: list[str] = []
-        for kind, verb in ((Book, "_ask"), (FileStore, "acquire"), (FileStore, "release")):
+        for kind, verb in ((SessionStore, "_ask"), (FileLockStore, "acquire"), (FileLockStore, "release")):
             monkeypatch.setattr(kind, verb, noting(asked, getattr(kind, verb)))
         with pytest.raises(leasehold.StoreUnavailable):
             await session.acquire_write("a.txt")

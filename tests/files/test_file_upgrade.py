@@ -11,7 +11,7 @@ from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.files import FileSettings
-from leasehold.files.lock_store import FileStore
+from leasehold.files.lock_store import FileLockStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -225,13 +225,13 @@ async def test_all_locks_of_a_file_are_upgraded_in_the_time_of_one(
     mine, theirs = await one.acquire_read("a.txt"), await third.acquire_read("b.txt")
     path, inode = mine.entry.names
     asked: list[tuple[str, float]] = []
-    upgrade = FileStore.upgrade
+    upgrade = FileLockStore.upgrade
 
-    def listen(store: FileStore, name: str, *rest: Any) -> Any:
+    def listen(store: FileLockStore, name: str, *rest: Any) -> Any:
         asked.append((name, rest[-1]))
         return upgrade(store, name, *rest)
 
-    monkeypatch.setattr(FileStore, "upgrade", listen)
+    monkeypatch.setattr(FileLockStore, "upgrade", listen)
     upgrading = asyncio.ensure_future(mine.upgrade(wait=6))
     await eventually_async(lambda: len(asked) > 1)
     await theirs.release()

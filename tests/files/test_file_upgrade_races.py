@@ -11,8 +11,8 @@ from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.core.lease import LeaseState
-from leasehold.files.lock_store import FileStore
-from leasehold.files.sessions.held_file import FileHold
+from leasehold.files.lock_store import FileLockStore
+from leasehold.files.sessions.held_file import HeldFile
 
 if TYPE_CHECKING:
     from tests.files.conftest import Shop
@@ -25,9 +25,9 @@ class Gate:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_reached, self._is_open = threading.Event(), threading.Event()
-        upgrade = FileStore.upgrade
+        upgrade = FileLockStore.upgrade
 
-        async def upgrade_and_wait(store: FileStore, *args: Any) -> Any:
+        async def upgrade_and_wait(store: FileLockStore, *args: Any) -> Any:
             if self.holds_answers:
                 answer = await upgrade(store, *args)
                 await self._pass()
@@ -35,7 +35,7 @@ class Gate:
             await self._pass()
             return await upgrade(store, *args)
 
-        monkeypatch.setattr(FileStore, "upgrade", upgrade_and_wait)
+        monkeypatch.setattr(FileLockStore, "upgrade", upgrade_and_wait)
 
     async def _pass(self) -> None:
         self.is_reached.set()
@@ -69,7 +69,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return note
 
-    for kind, name in ((LeaseState, "begin_exchange"), (FileHold, "begin_upgrade")):
+    for kind, name in ((LeaseState, "begin_exchange"), (HeldFile, "begin_upgrade")):
         monkeypatch.setattr(kind, name, noting(getattr(kind, name)))
     return asked
 
@@ -225,15 +225,15 @@ async def test_a_refusal_after_silence_leaves_neither_lease(
     """The upgrade was done and its answer lost: the refusal that comes when it is asked again says nothing of that."""
     one, other = await own_shop.session("one"), await own_shop.session("other")
     lease = await one.acquire_read("a.txt")
-    upgrade, answers = FileStore.upgrade, iter(["lost"])
+    upgrade, answers = FileLockStore.upgrade, iter(["lost"])
 
-    async def lose_then_refuse(store: FileStore, *args: Any) -> Any:
+    async def lose_then_refuse(store: FileLockStore, *args: Any) -> Any:
         if next(answers, None) is None:
             raise leasehold.StoreRefused("READONLY")
         await upgrade(store, *args)
         raise leasehold.StoreUnavailable("the answer is lost")
 
-    monkeypatch.setattr(FileStore, "upgrade", lose_then_refuse)
+    monkeypatch.setattr(FileLockStore, "upgrade", lose_then_refuse)
     with pytest.raises(leasehold.StoreRefused):
         await lease.upgrade(wait=0)
     assert lease.is_lost
@@ -250,7 +250,7 @@ async def test_a_plain_refusal_leaves_the_reader_as_it_was(
         raise leasehold.StoreRefused("READONLY")
 
     with monkeypatch.context() as for_now:
-        for_now.setattr(FileStore, "upgrade", refuse)
+        for_now.setattr(FileLockStore, "upgrade", refuse)
         with pytest.raises(leasehold.StoreRefused):
             await lease.upgrade(wait=0)
     lease.check()

@@ -10,11 +10,11 @@ from leasehold.core.sync_runner import run
 from leasehold.core.validation import check_on_loss
 from leasehold.errors import InvalidRequest
 from leasehold.files.info import info_of
-from leasehold.files.lock_store import FileStore
-from leasehold.files.sessions.co_editing import Room
-from leasehold.files.sessions.context import DEFAULT, Office, check_purpose
+from leasehold.files.lock_store import FileLockStore
+from leasehold.files.sessions.co_editing import CoEditing
+from leasehold.files.sessions.context import DEFAULT, SessionContext, check_purpose
 from leasehold.files.sessions.credentials import Secret, check_session_id
-from leasehold.files.sessions.held_file import FileHold, FileHolds
+from leasehold.files.sessions.held_file import HeldFile, HeldFiles
 from leasehold.files.sessions.restore import Restorer
 from leasehold.files.sessions.session import SessionCore
 from leasehold.files.settings import FileSettings
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from leasehold.files.sessions.session import FileContent
 
 
-class FileLease(FileHold["Lease"], blocking.Leases):
+class FileLease(HeldFile["Lease"], blocking.Leases):
     """One file that is held; as `leasehold.files.FileLease`, with verbs that block."""
 
     def renew(self, ttl: float | None = None) -> None:
@@ -48,7 +48,7 @@ class FileLease(FileHold["Lease"], blocking.Leases):
         run(self._owner.upgrade(self, wait))
 
 
-class FileLeases(FileHolds["Lease", FileLease], blocking.Leases):
+class FileLeases(HeldFiles["Lease", FileLease], blocking.Leases):
     """The files that `Session.write_all` holds together; as `leasehold.files.FileLeases`."""
 
     def __getitem__(self, name: str) -> FileLease:  # pyright: ignore[reportIncompatibleMethodOverride] - by path, not by lock
@@ -205,7 +205,7 @@ class Session:
 
     def history(self) -> list[Entry]:
         """What the store has written down about this session's files, the oldest first."""
-        return run(self._core.office.watch(self._core.book.entries()))
+        return run(self._core.context.watch(self._core.store.entries()))
 
     def restore(self, *, timeout: float = 5, renew: bool = True) -> list[Restored[FileLease]]:
         """Take back what the session held before; see `leasehold.files.Session.restore`."""
@@ -232,8 +232,8 @@ class FileLocks:
                 f"this is for leasehold.blocking.connect(...), not {type(locks).__module__}.{type(locks).__name__}; "
                 "leasehold.files.FileLocks is for asyncio"
             )
-        engine, store = locks.beside("file", FileStore)
-        self._office: Office[Lease] = Office(
+        engine, store = locks.beside("file", FileLockStore)
+        self._context: SessionContext[Lease] = SessionContext(
             engine,
             store,
             locks.wire,
@@ -247,7 +247,7 @@ class FileLocks:
         """Open a session, or make it; see `leasehold.files.FileLocks.session`."""
         own = Secret.new() if secret is None else Secret.given(secret)
         check_purpose(purpose)
-        core = SessionCore(self._office, check_session_id(session_id), own, FileLease)
+        core = SessionCore(self._context, check_session_id(session_id), own, FileLease)
         run(core.open())
         return Session(core, is_new_secret=secret is None, purpose=purpose)
 
@@ -255,13 +255,13 @@ class FileLocks:
         self, path: Path, *, holder: str, ttl: float | None = None, wait: float | None = 0
     ) -> FileContext[FileLease]:
         """Hold the file inside ``with`` for people who edit it together; sessions are told ``room_busy``."""
-        room = Room(self._office, holder, FileLease)
+        room = CoEditing(self._context, holder, FileLease)
         return FileContext(lambda: run(room.open(path, ttl, wait)), "cancel")
 
     def inspect(self, path: Path) -> FileInfo:
         """Who holds the file, as it was when the store answered."""
-        file = run(self._office.identify(path))
-        info = info_of(run(self._office.watch(self._office.engine.inspect(file.sha256))), file.path)
+        file = run(self._context.identify(path))
+        info = info_of(run(self._context.watch(self._context.engine.inspect(file.sha256))), file.path)
         assert info is not None
         return info
 
@@ -269,7 +269,7 @@ class FileLocks:
         """The files that are held, of all projects and roots on this store."""
         cursor = 0
         while True:
-            cursor, found = run(self._office.watch(self._office.engine.page("*", cursor)))
+            cursor, found = run(self._context.watch(self._context.engine.page("*", cursor)))
             yield from (info for lock in found if (info := info_of(lock)) is not None)
             if not cursor:
                 return

@@ -9,11 +9,11 @@ from leasehold.client import LockContext
 from leasehold.core.validation import check_on_loss
 from leasehold.errors import InvalidRequest
 from leasehold.files.info import info_of
-from leasehold.files.lock_store import FileStore
-from leasehold.files.sessions.co_editing import Room
-from leasehold.files.sessions.context import DEFAULT, Office, check_purpose
+from leasehold.files.lock_store import FileLockStore
+from leasehold.files.sessions.co_editing import CoEditing
+from leasehold.files.sessions.context import DEFAULT, SessionContext, check_purpose
 from leasehold.files.sessions.credentials import Secret, check_session_id
-from leasehold.files.sessions.held_file import FileHold, FileHolds
+from leasehold.files.sessions.held_file import HeldFile, HeldFiles
 from leasehold.files.sessions.restore import Restorer
 from leasehold.files.sessions.session import SessionCore
 from leasehold.files.settings import FileSettings
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from leasehold.files.sessions.session import FileContent
 
 
-class FileLease(FileHold["Lease"], client.Leases):
+class FileLease(HeldFile["Lease"], client.Leases):
     """One file that is held: ``path``, ``mode``, ``fence``, and the verbs.
 
     Judged on the holder's own clock, as `leasehold.Lease`: ``is_lost``, ``remaining()``, ``check()``, ``await lost()``.
@@ -71,7 +71,7 @@ class FileLease(FileHold["Lease"], client.Leases):
             self._engine.watch(new)
 
 
-class FileLeases(FileHolds["Lease", FileLease], client.Leases):
+class FileLeases(HeldFiles["Lease", FileLease], client.Leases):
     """The files that `Session.write_all` holds together: ``leases["a.txt"].fence``, or ``leases.fences``."""
 
     def __getitem__(self, name: str) -> FileLease:  # pyright: ignore[reportIncompatibleMethodOverride] - by path, not by lock
@@ -255,7 +255,7 @@ class Session:
 
     async def history(self) -> list[Entry]:
         """What the store has written down about this session's files, the oldest first. No secrets are in it."""
-        return await self._core.office.watch(self._core.book.entries())
+        return await self._core.context.watch(self._core.store.entries())
 
     async def restore(self, *, timeout: float = 5, renew: bool = True) -> list[Restored[FileLease]]:
         """Take back what the session held before its process ended, each file for itself; see `Restored`.
@@ -295,8 +295,8 @@ class FileLocks:
                 f"FileLocks is for leasehold.connect(...), not {type(locks).__module__}.{type(locks).__name__}; "
                 "leasehold.files.blocking.FileLocks is for blocking clients"
             )
-        engine, store = locks.beside("file", FileStore)
-        self._office: Office[Lease] = Office(
+        engine, store = locks.beside("file", FileLockStore)
+        self._context: SessionContext[Lease] = SessionContext(
             engine,
             store,
             locks.wire,
@@ -316,7 +316,7 @@ class FileLocks:
         """
         own = Secret.new() if secret is None else Secret.given(secret)
         check_purpose(purpose)
-        core = SessionCore(self._office, check_session_id(session_id), own, FileLease)
+        core = SessionCore(self._context, check_session_id(session_id), own, FileLease)
         await core.open()
         return Session(core, is_new_secret=secret is None, purpose=purpose)
 
@@ -324,13 +324,13 @@ class FileLocks:
         self, path: Path, *, holder: str, ttl: float | None = None, wait: float | None = 0
     ) -> FileContext[FileLease]:
         """Hold the file inside ``async with`` for people who edit it together; sessions are told ``room_busy``."""
-        room = Room(self._office, holder, FileLease)
-        return FileContext(self._office.engine, lambda: room.open(path, ttl, wait), "cancel")
+        room = CoEditing(self._context, holder, FileLease)
+        return FileContext(self._context.engine, lambda: room.open(path, ttl, wait), "cancel")
 
     async def inspect(self, path: Path) -> FileInfo:
         """Who holds the file, as it was when the store answered."""
-        file = await self._office.identify(path)
-        info = info_of(await self._office.watch(self._office.engine.inspect(file.sha256)), file.path)
+        file = await self._context.identify(path)
+        info = info_of(await self._context.watch(self._context.engine.inspect(file.sha256)), file.path)
         assert info is not None
         return info
 
@@ -338,7 +338,7 @@ class FileLocks:
         """The files that are held, of all projects and roots on this store; see `leasehold.Client.list`."""
         cursor = 0
         while True:
-            cursor, found = await self._office.watch(self._office.engine.page("*", cursor))
+            cursor, found = await self._context.watch(self._context.engine.page("*", cursor))
             for lock in found:
                 if (info := info_of(lock)) is not None:
                     yield info

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leasehold.valkey.transport.protocols import Wire
 
 
-class InTheWay(NamedTuple):
+class UpgradeConflict(NamedTuple):
     """Why a reader cannot write yet: who else reads, or (``is_rival``) also wants to write."""
 
     holding: Holding | None
@@ -26,7 +26,7 @@ class InTheWay(NamedTuple):
     is_rival: bool
 
 
-class FileStore(ValkeyStore):
+class FileLockStore(ValkeyStore):
     """The locks of files. Both verbs can be asked again after a lost reply."""
 
     def __init__(self, wire: Wire, **options: Any) -> None:
@@ -45,7 +45,7 @@ class FileStore(ValkeyStore):
 
     async def upgrade(
         self, name: str, reader: str, token: str, ticket: int, ttl: float, holder: str, wait: float
-    ) -> Grant | InTheWay | None:
+    ) -> Grant | UpgradeConflict | None:
         """Turn the lease of ``reader`` into a writer's under ``token``; None if the reader's has ended.
 
         With a ``wait`` the token stands first in the queue until it is asked for again, so that nobody gets in.
@@ -60,7 +60,7 @@ class FileStore(ValkeyStore):
             return first, second / 1000, None
         if first == -2:
             return None
-        return InTheWay(parse_holding(public), max(second, 0) / 1000, first == -1)
+        return UpgradeConflict(parse_holding(public), max(second, 0) / 1000, first == -1)
 
 
 def _ms(seconds: float) -> int:

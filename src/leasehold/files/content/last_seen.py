@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from leasehold.files.paths.identity import FileId
 
 
-class Seen:
+class LastSeen:
     """The SHA-256 of what was seen, for each file and not for each lock.
 
     Names that differ in their normal form only, or in a project in case only, share a lock and may be two files. Only then is

@@ -36,7 +36,7 @@ _LOOKED_AT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class NameRules:
     """How a directory compares names. Normal forms never matter: see `key`."""
 
     folds_case: bool = False
@@ -61,30 +61,30 @@ class Fold:
         return (key.rstrip(". ") or key) if self.drops_dots else key
 
 
-EXACT = Fold()
+EXACT = NameRules()
 
 
-class Folding(Protocol):
+class NameRulesSource(Protocol):
     """How directories compare names."""
 
-    def of(self, directory: str) -> Fold:
+    def of(self, directory: str) -> NameRules:
         """How the existing ``directory`` compares the names of what is in it."""
         ...
 
 
-class SystemFolding:
+class FileSystemRules:
     """What the file systems of this machine do. Remembers whole volumes; directories of their own rule are asked."""
 
     def __init__(self) -> None:
-        self._volumes: dict[int, Fold] = {}
+        self._volumes: dict[int, NameRules] = {}
 
-    def of(self, directory: str) -> Fold:
-        """See `Folding`. Leaves nothing behind, and answers as if case mattered if it cannot find out."""
+    def of(self, directory: str) -> NameRules:
+        """See `NameRulesSource`. Leaves nothing behind, and answers as if case mattered if it cannot find out."""
         if sys.platform == "darwin":
             with suppress(OSError):
-                return Fold(folds_case=os.pathconf(directory, _PC_CASE_SENSITIVE) == 0)
+                return NameRules(folds_case=os.pathconf(directory, _PC_CASE_SENSITIVE) == 0)
         elif _has_casefold_flag(directory):
-            return Fold(folds_case=True)
+            return NameRules(folds_case=True)
         try:
             volume = os.lstat(directory).st_dev
         except OSError:
@@ -112,7 +112,7 @@ def _has_casefold_flag(directory: str) -> bool:
     return bool(struct.unpack("@I", flags[:4])[0] & _CASEFOLD)
 
 
-def _probe_volume(directory: str, volume: int) -> Fold:
+def _probe_volume(directory: str, volume: int) -> NameRules:
     """Ask for a name of the volume in the other case: something in the directory, or the directory itself.
 
     Any evidence will do, because it is the same everywhere on a volume. So the answer does not change when the
@@ -144,11 +144,11 @@ def _has_two_cases(name: str) -> bool:
     return name.isascii() and name.swapcase() != name
 
 
-def _compare(name: str, where: str) -> Fold:
+def _compare(name: str, where: str) -> NameRules:
     original = os.lstat(f"{where}/{name}")
     if not _is_alias(original, where, name.swapcase()):
         return EXACT
-    return Fold(folds_case=True, drops_dots=_is_alias(original, where, name + "."))
+    return NameRules(folds_case=True, drops_dots=_is_alias(original, where, name + "."))
 
 
 def _is_alias(original: os.stat_result, where: str, other: str) -> bool:
@@ -166,7 +166,7 @@ def _is_alias(original: os.stat_result, where: str, other: str) -> bool:
     return other not in os.listdir(where)  # noqa: PTH208 - names are all that is asked for
 
 
-def _probe_with_a_file(directory: str) -> Fold:
+def _probe_with_a_file(directory: str) -> NameRules:
     """For the root of a volume that has nothing in it yet. Killed right here it leaves an empty hidden file."""
     name = f".leasehold-Probe-{secrets.token_hex(8)}.tmp"
     path = f"{directory}/{name}"

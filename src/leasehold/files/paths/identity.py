@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leasehold.errors import InvalidRequest
-from leasehold.files.paths.case_folding import Fold, Folding, SystemFolding
-from leasehold.files.paths.resolve import Place, Walk, check_path
+from leasehold.files.paths.case_folding import FileSystemRules, NameRules, NameRulesSource
+from leasehold.files.paths.resolve import PathResolver, ResolvedPath, check_path
 
 if TYPE_CHECKING:
     import os
 
 MAX_PROJECT_BYTES = 200
 # In a project any machine may have a file system that folds case. All of them must find the same lock.
-_ANY_MACHINE = Fold(folds_case=True)
+_ANY_MACHINE = NameRules(folds_case=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class FileId:
         return (self.sha256,) if self.inode_sha256 is None else (self.sha256, self.inode_sha256)
 
 
-class Files:
+class FileRoot:
     """The files below ``root``, and nothing else.
 
     With ``project`` the identity is made of the project's name and the path from the root, so that machines that
@@ -61,14 +61,14 @@ class Files:
         root: str | os.PathLike[str],
         *,
         project: str | None = None,
-        folding: Folding | None = None,
+        folding: NameRulesSource | None = None,
     ) -> None:
-        self._folding: Folding = SystemFolding() if folding is None else folding
+        self._folding: NameRulesSource = FileSystemRules() if folding is None else folding
         self._project = None if project is None else check_project(project)
         text = check_path(root)
         if not text.startswith("/"):
             raise InvalidRequest(f"the root must be an absolute path, not {text!r}")
-        self._root = Walk(text, None, self._folding).to_the_end()
+        self._root = PathResolver(text, None, self._folding).to_the_end()
         if self._root.found is None or not stat.S_ISDIR(self._root.found.st_mode):
             raise InvalidRequest(f"the root must be an existing directory, and {text!r} is not")
 
@@ -95,7 +95,7 @@ class Files:
         changed afterwards, and that a file is known by a name under which it is mounted a second time.
         """
         text = check_path(path)
-        walk = Walk(text, self._root, self._folding)
+        walk = PathResolver(text, self._root, self._folding)
         try:
             place = walk.to_the_end()
         except InvalidRequest:
@@ -108,11 +108,11 @@ class Files:
         readable = place.path if self._project is None else "/".join(parts)
         return FileId(readable, self._digest(place), _inode_digest(place.found), self._root.path, parts)
 
-    def _check_is_inside(self, place: Place, text: str) -> None:
+    def _check_is_inside(self, place: ResolvedPath, text: str) -> None:
         if not place.is_below(self._root):
             raise InvalidRequest(f"{text!r} is outside the root {self._root.path!r}")
 
-    def _digest(self, place: Place) -> str:
+    def _digest(self, place: ResolvedPath) -> str:
         if self._project is None:
             return _digest("/" + "/".join(place.keys))
         parts = place.names[len(self._root.names) :]
@@ -131,7 +131,7 @@ def check_project(project: str) -> str:
     return name
 
 
-def _check_is_file(place: Place, text: str, *, ends_as_directory: bool) -> None:
+def _check_is_file(place: ResolvedPath, text: str, *, ends_as_directory: bool) -> None:
     if place.found is not None and stat.S_ISDIR(place.found.st_mode):
         raise InvalidRequest(f"{text!r} is a directory; only files can be locked")
     if ends_as_directory:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leasehold.errors import InvalidRequest
-from leasehold.files.paths.case_folding import EXACT, Fold
+from leasehold.files.paths.case_folding import EXACT, NameRules
 
 if TYPE_CHECKING:
-    from leasehold.files.paths.case_folding import Folding
+    from leasehold.files.paths.case_folding import NameRulesSource
 
 MAX_PATH_BYTES = 4095
 MAX_NAME_BYTES = 255
@@ -20,7 +20,7 @@ MAX_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedPath:
     """Where a path leads: absolute, without dots and links.
 
     ``keys`` has one text for each of ``names``, the same for every way to write it. ``found`` is what is there; None
@@ -36,7 +36,7 @@ class Place:
         """As the operating system wants it."""
         return "/" + "/".join(self.names)
 
-    def is_below(self, other: Place) -> bool:
+    def is_below(self, other: ResolvedPath) -> bool:
         """Whether this is ``other`` itself or something in it."""
         return self.keys[: len(other.keys)] == other.keys
 
@@ -59,14 +59,14 @@ def check_path(path: str | os.PathLike[str]) -> str:
     return text
 
 
-class Walk:
+class PathResolver:
     """One step through a path after another, as the kernel goes, but also on where nothing is yet.
 
     A name that is not there as it is spelled, but in another normal form (or case, in a directory that folds it),
     means what is there. A link that leads nowhere means the place where it leads.
     """
 
-    def __init__(self, path: str, start: Place | None, folding: Folding) -> None:
+    def __init__(self, path: str, start: ResolvedPath | None, folding: NameRulesSource) -> None:
         self._path = path
         self._folding = folding
         self._names = list(start.names) if start and not path.startswith("/") else []
@@ -77,11 +77,11 @@ class Walk:
         self._ends_as_directory = False
 
     @property
-    def here(self) -> Place:
+    def here(self) -> ResolvedPath:
         """How far it came."""
-        return Place(tuple(self._names), tuple(self._keys), self._found)
+        return ResolvedPath(tuple(self._names), tuple(self._keys), self._found)
 
-    def to_the_end(self) -> Place:
+    def to_the_end(self) -> ResolvedPath:
         """The place that the path means; `InvalidRequest` if there can be none."""
         self._look()
         while self._todo:
@@ -147,7 +147,7 @@ class Walk:
         except OSError as error:
             raise InvalidRequest(f"{self._path!r} cannot be looked up: {error.strerror}") from error
 
-    def _look_for_other_spelling(self, fold: Fold) -> None:
+    def _look_for_other_spelling(self, fold: NameRules) -> None:
         wanted, asked = self._keys[-1], self._names[-1]
         directory = "/" + "/".join(self._names[:-1])
         try:
@@ -162,7 +162,7 @@ class Walk:
                 return
         self._names[-1] = asked
 
-    def _fold(self) -> Fold:
+    def _fold(self) -> NameRules:
         """How the directory compares names in which we are, or the nearest one that exists."""
         depth = len(self._names)
         while self._found is None and depth > 0 and not os.path.lexists("/" + "/".join(self._names[:depth])):

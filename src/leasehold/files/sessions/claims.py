@@ -22,7 +22,7 @@ _PATH_BYTES = 1200
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class SessionIdentity:
     """Who claims: the session, which of its openings, and the process."""
 
     session_id: str

@@ -16,30 +16,30 @@ from leasehold.files.sessions.entries import Entry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.files.sessions.context import Office, Path
-    from leasehold.files.sessions.held_file import FileHold
+    from leasehold.files.sessions.context import Path, SessionContext
+    from leasehold.files.sessions.held_file import HeldFile
 
 L = TypeVar("L", bound=LeaseState)
-H = TypeVar("H", bound="FileHold[Any]")
+H = TypeVar("H", bound="HeldFile[Any]")
 _HOLDER_AT_MOST = 200
 
 
-class Room(Generic[L, H]):
+class CoEditing(Generic[L, H]):
     """One room over one file. It has no session, no history and no limit: it ends with its opener."""
 
-    def __init__(self, office: Office[L], holder: Any, make_hold: Callable[..., H]) -> None:
+    def __init__(self, context: SessionContext[L], holder: Any, make_hold: Callable[..., H]) -> None:
         if not isinstance(holder, str) or not holder.isprintable() or not 0 < len(holder) <= _HOLDER_AT_MOST:
             raise InvalidRequest(f"a room's holder is 1 to {_HOLDER_AT_MOST} printable characters")
-        self._office = office
+        self._context = context
         self._holder = holder
         self._make_hold = make_hold
 
     async def open(self, path: Path, ttl: float | None, wait: float | None) -> H:
         """The file, held by the room."""
         allowed, trimmed = self.trim(ttl)
-        file = await self._office.identify(path)
-        engine = self._office.engine
-        entry = Entry("", file.path, file.lock_names, "write", "held", allowed, self._office.now(), 0)
+        file = await self._context.identify(path)
+        engine = self._context.engine
+        entry = Entry("", file.path, file.lock_names, "write", "held", allowed, self._context.now(), 0)
         shown: dict[str, Any] = {"room": self._holder, "mode": "write", "path": shorten(file.path)}
         own = {
             name: Own(secrets.token_hex(16), shown if name == file.sha256 else {**shown, "link": True})
@@ -49,18 +49,18 @@ class Room(Generic[L, H]):
             engine, file.lock_names, allowed, wait, engine.clock.now(), "exclusive", None, True, own=own
         )
         try:
-            leases = await self._office.watch(work)
+            leases = await self._context.watch(work)
         except LockBusy as busy:
             raise refusal(busy, file.path, session=None, wait=wait) from busy
         return self._make_hold(engine, leases, self, entry, trimmed=trimmed)
 
     async def give_back(self, hold: H) -> None:
         """Close the room."""
-        await self._office.watch(give_back(self._office.engine, list(hold)))
+        await self._context.watch(give_back(self._context.engine, list(hold)))
 
     async def upgrade(self, hold: H, wait: float | None) -> None:
         """A room may write anyway."""
 
     def trim(self, ttl: float | None) -> tuple[float, bool]:
         """As for sessions."""
-        return self._office.trim(ttl)
+        return self._context.trim(ttl)

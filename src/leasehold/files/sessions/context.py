@@ -9,7 +9,7 @@ from leasehold.core.lease import LeaseState
 from leasehold.core.observer import Operation, Result, observed, outcome_of
 from leasehold.core.validation import MIN_TTL, check_wait
 from leasehold.errors import InvalidRequest, LeaseholdError
-from leasehold.files.paths.identity import Files
+from leasehold.files.paths.identity import FileRoot
 from leasehold.files.sessions.outage_log import OutageLog
 from leasehold.files.sessions.rate_limits import RateLimits
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from leasehold.core.engine import Engine
     from leasehold.core.observer import Outcome, Verb
-    from leasehold.files.lock_store import FileStore
+    from leasehold.files.lock_store import FileLockStore
     from leasehold.files.paths.identity import FileId
     from leasehold.files.settings import FileSettings
     from leasehold.valkey.transport.protocols import Wire
@@ -37,13 +37,13 @@ _FILES_AT_ONCE = 100
 _REFUSED_AT_MOST = 300
 
 
-class Office(Generic[L]):
+class SessionContext(Generic[L]):
     """The engine, the files, the rules, and who is told."""
 
     def __init__(
         self,
         engine: Engine[L],
-        store: FileStore,
+        lock_store: FileLockStore,
         wire: Wire,
         session_namespace: str,
         *,
@@ -52,10 +52,10 @@ class Office(Generic[L]):
         settings: FileSettings,
     ) -> None:
         self.engine = engine
-        self.store = store
+        self.lock_store = lock_store
         self.wire = wire
         self.session_namespace = session_namespace
-        self.files = Files(root, project=project)
+        self.files = FileRoot(root, project=project)
         self.settings = settings
         self.limits = RateLimits(settings, engine)
         self._outage = OutageLog(engine.lookout.where)

@@ -31,11 +31,11 @@ def lost_file(path: str, reason: LossReason) -> LeaseLost:
 class Owner(Protocol):
     """Who keeps the books of a held file."""
 
-    async def give_back(self, hold: FileHold[Any]) -> None:
+    async def give_back(self, hold: HeldFile[Any]) -> None:
         """End its leases, and forget it."""
         ...
 
-    async def upgrade(self, hold: FileHold[Any], wait: float | None) -> None:
+    async def upgrade(self, hold: HeldFile[Any], wait: float | None) -> None:
         """Turn it from reading to writing."""
         ...
 
@@ -44,7 +44,7 @@ class Owner(Protocol):
         ...
 
 
-class FileHold(LeasesState[L]):
+class HeldFile(LeasesState[L]):
     """One file that is held: its lock, and for a file with several hard links that of the inode.
 
     It counts as held only while all are. ``trimmed`` says that a longer ttl was asked for than is allowed.
@@ -57,7 +57,7 @@ class FileHold(LeasesState[L]):
     ) -> None:
         super().__init__(engine, leases)
         self._owner = owner
-        self._group: FileHolds[L, Any] | None = None
+        self._group: HeldFiles[L, Any] | None = None
         self.entry = entry
         self.trimmed = trimmed
         self.is_forgotten = False
@@ -129,7 +129,7 @@ class FileHold(LeasesState[L]):
         """End its leases, and forget it."""
         await self._owner.give_back(self)
 
-    def join(self, group: FileHolds[L, Any], lost: Any) -> None:
+    def join(self, group: HeldFiles[L, Any], lost: Any) -> None:
         """Count as held only while all files of the group are."""
         self._group = group
         self._lost = lost
@@ -180,10 +180,10 @@ class FileHold(LeasesState[L]):
         """For subclasses: what must be told when ``old`` is lost, must be told when ``new`` is."""
 
 
-H = TypeVar("H", bound=FileHold[Any])
+H = TypeVar("H", bound=HeldFile[Any])
 
 
-class FileHolds(LeasesState[L], Generic[L, H]):
+class HeldFiles(LeasesState[L], Generic[L, H]):
     """Files that are held together: all of them or none. By their paths, as they were given or as people know them."""
 
     def __init__(self, engine: Engine[L], holds: Sequence[H], spellings: dict[str, H]) -> None:

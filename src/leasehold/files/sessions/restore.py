@@ -14,16 +14,16 @@ from leasehold.files.sessions.claims import mode_of
 from leasehold.files.sessions.conflicts import refusal
 from leasehold.files.sessions.context import quietly
 from leasehold.files.sessions.held_file import lost_file
-from leasehold.files.sessions.session_store import Change
+from leasehold.files.sessions.session_store import EntryChange
 
 if TYPE_CHECKING:
     from leasehold.errors import Holder
     from leasehold.files.sessions.entries import Access, Entry
-    from leasehold.files.sessions.held_file import FileHold
+    from leasehold.files.sessions.held_file import HeldFile
     from leasehold.files.sessions.session import SessionCore
 
 L = TypeVar("L", bound=LeaseState)
-H = TypeVar("H", bound="FileHold[Any]")
+H = TypeVar("H", bound="HeldFile[Any]")
 
 Outcome = Literal["restored", "reacquired", "lost", "failed"]
 
@@ -54,21 +54,21 @@ class Restorer(Generic[L, H]):
     def __init__(self, session: SessionCore[L, H], *, timeout: float, renew: bool) -> None:
         check_duration(timeout, "timeout")
         self._session = session
-        self._office = session.office
+        self._context = session.context
         self._engine = session.engine
         self._timeout = timeout
         self._renew = renew
 
     async def restore_all(self) -> list[Restored[H]]:
         """A report for each file that the session held elsewhere. What it was only waiting for is forgotten."""
-        entries = await self._office.watch(self._session.book.entries())
+        entries = await self._context.watch(self._session.store.entries())
         todo = [entry for entry in entries if entry.field not in self._session.held]
         reports = await self._engine.concurrency.gather([self._report(entry) for entry in todo])
         return [report for report in reports if report is not None]
 
     async def _report(self, entry: Entry) -> Restored[H] | None:
         try:
-            return await self._office.attempt("restore", entry.path, lambda: self._restore(entry))
+            return await self._context.attempt("restore", entry.path, lambda: self._restore(entry))
         except LockBusy as busy:
             return Restored(entry.path, entry.mode, "lost", lost_to=busy.holder, error=busy)
         except LeaseLost as lost:  # another process of the session restores it, too
@@ -80,10 +80,10 @@ class Restorer(Generic[L, H]):
     async def _restore(self, entry: Entry) -> Restored[H] | None:
         """None if the session never had it."""
         session = self._session
-        await self._office.limits.check(session.session_id, "restore")
+        await self._context.limits.check(session.session_id, "restore")
         begun = entry.next_turn(epoch=session.identity.epoch)
         # Compared: of two processes that restore at once only one goes on from here.
-        if not await session.book.note([Change(entry.field, entry.encode(), begun.encode())]):
+        if not await session.store.note([EntryChange(entry.field, entry.encode(), begun.encode())]):
             if entry.state == "asked":
                 return None
             raise lost_file(entry.path, "taken")
@@ -99,10 +99,10 @@ class Restorer(Generic[L, H]):
                 # One of two locks alone is worth nothing. Under new tokens, because these are being taken back.
                 self._drop(leases)
                 before, begun = begun, begun.next_turn(epoch=session.identity.epoch)
-                if not await session.book.note([Change(begun.field, before.encode(), begun.encode())]):
+                if not await session.store.note([EntryChange(begun.field, before.encode(), begun.encode())]):
                     raise lost_file(entry.path, "taken")
             if entry.state == "asked":
-                await session.book.forget([begun])
+                await session.store.forget([begun])
                 return None
             leases += await self._acquire(begun)
             (hold,) = await session.take_over([begun], leases, entry.mode)
@@ -115,7 +115,7 @@ class Restorer(Generic[L, H]):
 
     async def _resume(self, entry: Entry, begun: Entry, leases: list[L]) -> Access | None:
         """What the file is held for, if all of its leases are alive; ``leases`` has those that are ours now."""
-        engine, store, identity = self._engine, self._office.store, self._session.identity
+        engine, store, identity = self._engine, self._context.lock_store, self._session.identity
         own = identity.own([begun])
         modes: set[str] = set()
         for name in entry.names:
@@ -158,7 +158,7 @@ class Restorer(Generic[L, H]):
                 own=session.identity.own([begun]),
             )
         except LockBusy as busy:
-            await quietly(session.book.forget([begun]))
+            await quietly(session.store.forget([begun]))
             raise refusal(busy, begun.path, session=session.session_id, wait=self._timeout) from busy
 
     def _drop(self, leases: list[L]) -> None:

@@ -14,13 +14,13 @@ from leasehold.core.multi_lock import acquire_in_turn, give_back
 from leasehold.core.replies import DONE
 from leasehold.errors import InvalidRequest, LeaseLost, LockBusy, NotFound, StoreError, StoreUnavailable
 from leasehold.files.content import atomic_write, contents
-from leasehold.files.content.last_seen import Seen
-from leasehold.files.sessions.claims import Identity, mode_of, names_of, settled
+from leasehold.files.content.last_seen import LastSeen
+from leasehold.files.sessions.claims import SessionIdentity, mode_of, names_of, settled
 from leasehold.files.sessions.conflicts import refusal, upgrade_refusal
 from leasehold.files.sessions.context import check_purpose, quietly
 from leasehold.files.sessions.entries import Entry
 from leasehold.files.sessions.held_file import lost_file
-from leasehold.files.sessions.session_store import WHATEVER, Book, Change, as_it_was
+from leasehold.files.sessions.session_store import WHATEVER, EntryChange, SessionStore, as_it_was
 from leasehold.files.sessions.upgrade import upgrade_lease
 from leasehold.valkey.options import default_holder
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from leasehold.files.paths.identity import FileId
-    from leasehold.files.sessions.context import Office, Path
+    from leasehold.files.sessions.context import Path, SessionContext
     from leasehold.files.sessions.credentials import Secret
     from leasehold.files.sessions.entries import Access
-    from leasehold.files.sessions.held_file import FileHold
+    from leasehold.files.sessions.held_file import HeldFile
 
 L = TypeVar("L", bound=LeaseState)
-H = TypeVar("H", bound="FileHold[Any]")
+H = TypeVar("H", bound="HeldFile[Any]")
 _log = logging.getLogger("leasehold.files")
 _DOING = {"read": "reading", "write": "writing"}
 
@@ -68,24 +68,24 @@ class SessionCore(Generic[L, H]):
     """One opening of a session: its leases, its page in the store, and what it has seen of files."""
 
     def __init__(
-        self, office: Office[L], session_id: str, secret: Secret, make_hold: Callable[..., H]
+        self, context: SessionContext[L], session_id: str, secret: Secret, make_hold: Callable[..., H]
     ) -> None:
-        self.office = office
-        self.engine = office.engine
+        self.context = context
+        self.engine = context.engine
         self.session_id = session_id
         self.secret = secret
-        self.identity = Identity(session_id, secret, 0, default_holder())
-        self.book = Book(
-            office.engine,
-            office.wire,
-            office.session_namespace,
+        self.identity = SessionIdentity(session_id, secret, 0, default_holder())
+        self.store = SessionStore(
+            context.engine,
+            context.wire,
+            context.session_namespace,
             session_id,
             secret,
-            office.settings,
+            context.settings,
             lambda: [hold.entry for hold in list(self.held.values())],
         )
         self._make_hold = make_hold
-        self._seen = Seen()
+        self._seen = LastSeen()
         # Lists, because threads may share a session, and one step adds or removes.
         self._writing: list[str] = []
         self._doubtful: list[tuple[float, list[list[Entry]]]] = []
@@ -93,17 +93,17 @@ class SessionCore(Generic[L, H]):
 
     async def open(self) -> None:
         """Make the session known to the store, or show that it is ours."""
-        epoch = await self.office.watch(self.book.open())
+        epoch = await self.context.watch(self.store.open())
         self.identity = replace(self.identity, epoch=epoch)
 
     def terms(self, ttl: float | None, wait: float | None, purpose: Any, *, renew: bool) -> Terms:
         """Checked, before anything is sent."""
         allowed, trimmed = self.trim(ttl)
-        return Terms(allowed, trimmed, self.office.patience(wait), check_purpose(purpose), renew)
+        return Terms(allowed, trimmed, self.context.patience(wait), check_purpose(purpose), renew)
 
     def trim(self, ttl: float | None) -> tuple[float, bool]:
-        """See `Office.trim`; it is said in the log as well."""
-        allowed, trimmed = self.office.trim(ttl)
+        """See `SessionContext.trim`; it is said in the log as well."""
+        allowed, trimmed = self.context.trim(ttl)
         if trimmed:
             _log.warning(
                 "session %s: the ttl was trimmed to %g s, the most allowed", self.session_id, allowed
@@ -112,25 +112,25 @@ class SessionCore(Generic[L, H]):
 
     async def acquire_one(self, path: Path, access: Access, terms: Terms) -> H:
         """The file, held; nothing of it is left behind otherwise."""
-        file = await self.office.identify(path, verb=access)
+        file = await self.context.identify(path, verb=access)
         (hold,) = await self._attempt(access, [file], terms)
         return hold
 
     async def acquire_all(self, paths: Iterable[Path], terms: Terms) -> tuple[list[H], dict[str, H]]:
         """All of the files for writing, or none; also by what they were called."""
-        called = await self.office.identify_all(paths)
+        called = await self.context.identify_all(paths)
         files = list({file.sha256: file for file in called.values()}.values())
         holds = await self._attempt("write", files, terms)
         by_name = {name: hold for hold in holds for name in hold.entry.names}
         return holds, {spelling: by_name[file.sha256] for spelling, file in called.items()}
 
     async def _attempt(self, access: Access, files: Sequence[FileId], terms: Terms) -> list[H]:
-        return await self.office.attempt(
+        return await self.context.attempt(
             access, ", ".join(file.path for file in files), lambda: self._acquire(files, access, terms)
         )
 
     async def _acquire(self, files: Sequence[FileId], access: Access, terms: Terms) -> list[H]:
-        await self.office.limits.check(self.session_id, access)
+        await self.context.limits.check(self.session_id, access)
         engine = self.engine
         started_at = engine.clock.now()
         entries = self._entries(files, access, terms)
@@ -165,7 +165,7 @@ class SessionCore(Generic[L, H]):
                 engine.renounce(lease)
             asked = [*before, *entries]
             if isinstance(error, LockBusy):
-                await quietly(self.book.forget(asked))
+                await quietly(self.store.forget(asked))
                 path = next(entry.path for entry in entries if error.name in entry.names)
                 raise refusal(error, path, session=self.session_id, wait=terms.wait) from error
             written = [asked] if leases is None else [asked, _held(entries, leases, access)]
@@ -183,14 +183,14 @@ class SessionCore(Generic[L, H]):
         for entry in written[0]:
             await self._release_entry(entry)
         for version in written:
-            await self.book.forget(version)
+            await self.store.forget(version)
 
     async def _forget_doubtful(self) -> None:
         """Forget what was asked for without an answer, when no lease can have come of it that has not ended."""
         now = self.engine.clock.now()
         for doubt in [doubt for doubt in self._doubtful if doubt[0] < now]:
             for version in doubt[1]:
-                await self.book.forget(version)
+                await self.store.forget(version)
             with suppress(ValueError):  # another thread was here
                 self._doubtful.remove(doubt)
 
@@ -204,10 +204,10 @@ class SessionCore(Generic[L, H]):
         by_name = {lease.name: lease for lease in leases}
         held = _held(entries, leases, access)
         changes = [
-            Change(entry.field, as_it_was(before), entry.encode())
+            EntryChange(entry.field, as_it_was(before), entry.encode())
             for before, entry in zip(entries, held, strict=True)
         ]
-        if not await self.book.note(changes):
+        if not await self.store.note(changes):
             raise lost_file(entries[0].path, "taken")
         holds: list[H] = []
         for entry in held:
@@ -219,7 +219,7 @@ class SessionCore(Generic[L, H]):
 
     async def give_back(self, hold: H) -> None:
         """End its leases, and then forget it: a crash in between leaves an entry without a lock, not the opposite."""
-        await self.office.attempt("release", hold.path, lambda: self._give_back(hold))
+        await self.context.attempt("release", hold.path, lambda: self._give_back(hold))
 
     async def _give_back(self, hold: H) -> None:
         lost: LeaseLost | None = None
@@ -235,7 +235,7 @@ class SessionCore(Generic[L, H]):
         self.held.pop(hold.entry.field, None)
         # In a forked child it is still the parent's.
         if not hold.is_forgotten and all(lease.is_ours for lease in hold):
-            await self.book.forget_own(hold.entry)
+            await self.store.forget_own(hold.entry)
             hold.is_forgotten = True
             _log.info("session %s: %r is %s", self.session_id, hold.path, "lost" if lost else "released")
         if lost is not None:
@@ -244,8 +244,8 @@ class SessionCore(Generic[L, H]):
     async def upgrade(self, hold: H, wait: float | None) -> None:
         """From reading to writing; see `leasehold.files.sessions.upgrade`."""
         if hold.mode == "read":
-            patience = self.office.patience(wait)
-            await self.office.attempt("upgrade", hold.path, lambda: self._upgrade_in_turn(hold, patience))
+            patience = self.context.patience(wait)
+            await self.context.attempt("upgrade", hold.path, lambda: self._upgrade_in_turn(hold, patience))
 
     async def _upgrade_in_turn(self, hold: H, wait: float | None) -> None:
         """One upgrade of a hold at a time: who comes second finds it done, or goes on from where it is."""
@@ -267,13 +267,13 @@ class SessionCore(Generic[L, H]):
             hold.end_upgrade()
 
     async def _upgrade(self, hold: H, wait: float | None) -> None:
-        await self.office.limits.check(self.session_id, "upgrade")
+        await self.context.limits.check(self.session_id, "upgrade")
         hold.check_wanted()
         hold.check()
         before = hold.entry
         # Written down first, as a turn that may have got it.
         begun = before.next_turn(epoch=self.identity.epoch)
-        if not await self.book.note([Change(begun.field, as_it_was(before), begun.encode())]):
+        if not await self.store.note([EntryChange(begun.field, as_it_was(before), begun.encode())]):
             raise lost_file(hold.path, "taken")
         hold.entry = begun
         writing_entry = begun.but(mode="write")
@@ -288,7 +288,7 @@ class SessionCore(Generic[L, H]):
                 with hold.named():
                     rival = await upgrade_lease(
                         self.engine,
-                        self.office.store,
+                        self.context.lock_store,
                         hold,
                         lease,
                         own[lease.name],
@@ -310,28 +310,28 @@ class SessionCore(Generic[L, H]):
         (done,) = _held([writing_entry], list(hold), "write")
         # A lease that an earlier upgrade got has the token of that turn.
         hold.entry = done if len(todo) == len(done.names) else done.but(settled=before.settled)
-        if not await self.book.note([Change(begun.field, as_it_was(begun), hold.entry.encode())]):
+        if not await self.store.note([EntryChange(begun.field, as_it_was(begun), hold.entry.encode())]):
             raise lost_file(hold.path, "taken")
 
     async def release(self, path: Path) -> bool:
         """Give back what the session holds of the file, here or in an earlier process; False if that is nothing."""
-        file = await self.office.identify(path)
+        file = await self.context.identify(path)
         for hold in reversed(list(self.held.values())):
             if file.sha256 in hold.entry.names:
                 await self.give_back(hold)
                 return True
-        entries = await self.office.watch(self.book.entries())
+        entries = await self.context.watch(self.store.entries())
         mine = [entry for entry in entries if file.sha256 in entry.names]
         freed = [await self.release_entry(entry) for entry in mine]
-        await self.book.forget(mine)
+        await self.store.forget(mine)
         return any(freed)
 
     async def release_entry(self, entry: Entry) -> bool:
         """End whatever lease there is behind an entry, whoever got it."""
-        return await self.office.attempt("release", entry.path, lambda: self._release_entry(entry))
+        return await self.context.attempt("release", entry.path, lambda: self._release_entry(entry))
 
     async def _release_entry(self, entry: Entry) -> bool:
-        engine, store = self.engine, self.office.store
+        engine, store = self.engine, self.context.lock_store
         found = False
         for name in entry.names:
             for token in self.identity.tokens(entry, name):
@@ -347,16 +347,16 @@ class SessionCore(Generic[L, H]):
             with suppress(LeaseLost):  # what is lost is not held either
                 await self.give_back(hold)
                 freed.append(hold.path)
-        entries = await self.office.watch(self.book.entries())
+        entries = await self.context.watch(self.store.entries())
         freed += [entry.path for entry in entries if await self.release_entry(entry)]
-        await self.book.forget(entries)
-        await self.office.limits.clear(self.session_id)
+        await self.store.forget(entries)
+        await self.context.limits.clear(self.session_id)
         _log.info("session %s: %d files released", self.session_id, len(freed))
         return freed
 
     async def read_file(self, path: Path) -> FileContent:
         """What is in a file that the session holds; remembered, so that a later write can be compared with it."""
-        file = await self.office.identify(path)
+        file = await self.context.identify(path)
         hold = self._hold_of(file, "read")
 
         def read() -> contents.Contents:
@@ -379,10 +379,10 @@ class SessionCore(Generic[L, H]):
         """Replace a file that the session holds for writing; see `leasehold.files.content.atomic_write`."""
         if not isinstance(data, bytes | bytearray | memoryview):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
             raise InvalidRequest(f"a file is written with bytes, not {type(data).__name__}")
-        file = await self.office.identify(path)
+        file = await self.context.identify(path)
         hold = self._hold_of(file, "write")
         # Asked of the store: another process of this session may have restored the lease, which we would not know.
-        await self.office.watch(hold.renew_all(None))
+        await self.context.watch(hold.renew_all(None))
 
         # Noted in the thread, and at once: whoever is cancelled or loses the lease meanwhile has written all the same.
         def work() -> str:
@@ -413,7 +413,7 @@ class SessionCore(Generic[L, H]):
         return hold
 
     def _entries(self, files: Sequence[FileId], access: Access, terms: Terms) -> list[Entry]:
-        field, since = secrets.token_hex(8), self.office.now()
+        field, since = secrets.token_hex(8), self.context.now()
         # Links to one file are one: they share a lock, so none of them can be restored or given back by itself.
         linked: dict[str, list[FileId]] = {}
         for file in files:
@@ -435,9 +435,9 @@ class SessionCore(Generic[L, H]):
         ]
 
     async def _write_down(self, entries: Sequence[Entry], *, instead_of: Sequence[Entry] = ()) -> None:
-        await self.book.note(
+        await self.store.note(
             [
-                *[Change(entry.field, WHATEVER, entry.encode()) for entry in entries],
-                *[Change(entry.field, WHATEVER, "") for entry in instead_of],
+                *[EntryChange(entry.field, WHATEVER, entry.encode()) for entry in entries],
+                *[EntryChange(entry.field, WHATEVER, "") for entry in instead_of],
             ]
         )

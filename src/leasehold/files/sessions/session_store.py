@@ -31,7 +31,7 @@ def as_it_was(entry: Entry) -> str:
     return "?" + entry.encode()
 
 
-class Change(NamedTuple):
+class EntryChange(NamedTuple):
     """One entry that is to be written (or removed, if ``entry`` is empty), if there is what is expected."""
 
     field: str
@@ -39,7 +39,7 @@ class Change(NamedTuple):
     entry: str
 
 
-class Book:
+class SessionStore:
     """One session's page. Every use of it keeps it from being forgotten.
 
     A session that the store has forgotten (unused for too long, or with all its data) is made again by whoever has
@@ -76,7 +76,7 @@ class Book:
             )
         return int(epoch)
 
-    async def note(self, changes: Sequence[Change]) -> bool:
+    async def note(self, changes: Sequence[EntryChange]) -> bool:
         """Make all of the changes; False, and nothing is changed, if something is not as expected."""
         answer = await self._change(changes)
         if answer == -1:
@@ -89,14 +89,14 @@ class Book:
 
         If the session is forgotten, so are they.
         """
-        changes = [Change(entry.field, entry.encode(), "") for entry in entries]
+        changes = [EntryChange(entry.field, entry.encode(), "") for entry in entries]
         if changes and await self._change(changes) == 0 and len(changes) > 1:
             for change in changes:
                 await self._change([change])
 
     async def forget_own(self, entry: Entry) -> None:
         """Remove the entry if this opening of the session was the last to change it, also if it never heard so."""
-        if await self._change([Change(entry.field, entry.encode(), "")]) == 0:
+        if await self._change([EntryChange(entry.field, entry.encode(), "")]) == 0:
             found = await self.entries()
             await self.forget([it for it in found if (it.field, it.epoch) == (entry.field, entry.epoch)])
 
@@ -116,9 +116,9 @@ class Book:
     async def _begin_again(self) -> None:
         await self.open()
         if held := self._held():
-            await self._change([Change(entry.field, WHATEVER, entry.encode()) for entry in held])
+            await self._change([EntryChange(entry.field, WHATEVER, entry.encode()) for entry in held])
 
-    async def _change(self, changes: Sequence[Change]) -> int:
+    async def _change(self, changes: Sequence[EntryChange]) -> int:
         return await self._ask(self._note, self._ttl_ms, self._history_ms, json.dumps(changes))
 
     def _checked(self, answer: int) -> int:

@@ -15,7 +15,7 @@ from leasehold.core import validation
 from leasehold.core.acquire import arrived_late, trusted_grant
 from leasehold.core.lease import LeaseState
 from leasehold.errors import LeaseLost, LockBusy, StoreRefused
-from leasehold.files.lock_store import InTheWay
+from leasehold.files.lock_store import UpgradeConflict
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from leasehold.core.acquire import TrustedGrant
     from leasehold.core.engine import Engine
     from leasehold.core.replies import Own
-    from leasehold.files.lock_store import FileStore
-    from leasehold.files.sessions.held_file import FileHold
+    from leasehold.files.lock_store import FileLockStore
+    from leasehold.files.sessions.held_file import HeldFile
 
 L = TypeVar("L", bound=LeaseState)
 
@@ -32,13 +32,13 @@ L = TypeVar("L", bound=LeaseState)
 class Rival(NamedTuple):
     """Another reader, who was first to want to write."""
 
-    way: InTheWay
+    way: UpgradeConflict
 
 
 async def upgrade_lease(
     engine: Engine[L],
-    store: FileStore,
-    hold: FileHold[L],
+    store: FileLockStore,
+    hold: HeldFile[L],
     lease: L,
     own: Own,
     *,
@@ -80,8 +80,8 @@ async def upgrade_lease(
 
 
 async def _in_turn(
-    engine: Engine[L], hold: FileHold[L], lease: L, ask: Coroutine[Any, Any, L | InTheWay]
-) -> L | InTheWay:
+    engine: Engine[L], hold: HeldFile[L], lease: L, ask: Coroutine[Any, Any, L | UpgradeConflict]
+) -> L | UpgradeConflict:
     """Ask while nobody else talks to the store about the lease: a renewal that comes after would find nothing."""
     mine = engine.concurrency.signal()
     try:
@@ -104,18 +104,18 @@ async def _in_turn(
 
 
 async def _ask(
-    engine: Engine[L], store: FileStore, lease: L, own: Own, ticket: int, ttl: float, wait: float
-) -> L | InTheWay:
+    engine: Engine[L], store: FileLockStore, lease: L, own: Own, ticket: int, ttl: float, wait: float
+) -> L | UpgradeConflict:
     encoded = validation.encode_holder(own.holder)
     tries = 0
 
-    async def ask() -> TrustedGrant | InTheWay | None:
+    async def ask() -> TrustedGrant | UpgradeConflict | None:
         nonlocal tries
         lease.check()
         tries += 1
         sent_at = engine.clock.now()
         answer = await store.upgrade(lease.name, lease.token, own.token, ticket, ttl, encoded, wait)
-        if answer is None or isinstance(answer, InTheWay):
+        if answer is None or isinstance(answer, UpgradeConflict):
             return answer
         grant = trusted_grant(answer, sent_at, engine.clock.now())
         if grant is None:
@@ -137,7 +137,7 @@ async def _ask(
     if answer is None:
         lease.end("expired")
         raise LeaseLost(lease.name, "expired")
-    if isinstance(answer, InTheWay):
+    if isinstance(answer, UpgradeConflict):
         return answer
     return engine.accept(
         lease.name, own.token, ticket, "exclusive", own.holder, ttl, answer, renew=lease.renews
