@@ -23,7 +23,7 @@ import leasehold
 from leasehold.errors import FileChanged, InvalidRequest, LeaseholdError, LeaseLost, LockBusy
 from leasehold.files import FileLocks
 from leasehold.files.content.atomic_write import write_atomically
-from leasehold.files.content.contents import hash_of
+from leasehold.files.content.contents import sha256_of
 from leasehold.files.paths.identity import FileRoot
 from leasehold.runtime import clock
 from leasehold.runtime.asyncio_runtime import Tasks
@@ -179,14 +179,14 @@ class Worker:
             data = self._path(path).read_bytes()
         else:
             data = (await self._session.read_file(path)).data
-        sha = hash_of(data)
+        sha = sha256_of(data)
         self._journal.note("read", path=path, sha=sha, whole=is_whole(data), sure=True, since=since)
         return sha
 
     async def _write(self, path: str, seen: str) -> None:
         self._number += 1
         data = compose(f"{self._orders.session}.{self._orders.life}", self._number)
-        sha = hash_of(data)
+        sha = sha256_of(data)
         self._journal.note("writing", path=path, seen=seen, sha=sha)
         try:
             if self._orders.planted == "no locks":

@@ -11,7 +11,7 @@ from tests.support.waiting import LIMIT, eventually
 
 from leasehold.errors import FileChanged
 from leasehold.files.content.atomic_write import write_atomically
-from leasehold.files.content.contents import hash_of, read
+from leasehold.files.content.contents import read_contents, sha256_of
 from leasehold.files.paths.identity import FileId, FileRoot
 from leasehold.runtime.asyncio_runtime import Tasks
 
@@ -42,7 +42,7 @@ def write_late(parent: Any, root: str) -> None:
     """Replaces the file, and waits for the test's word after the last look at its lease and before renaming."""
     from leasehold.errors import LeaseholdError
     from leasehold.files.content.atomic_write import write_atomically
-    from leasehold.files.content.contents import hash_of
+    from leasehold.files.content.contents import sha256_of
     from leasehold.files.paths.identity import FileRoot
 
     has_asked = False
@@ -56,7 +56,7 @@ def write_late(parent: Any, root: str) -> None:
 
     file = FileRoot(root).identify("notes.txt")
     try:
-        written = write_atomically(file, b"late", check=check, seen=hash_of(b"old"))
+        written = write_atomically(file, b"late", check=check, seen=sha256_of(b"old"))
     except LeaseholdError as error:
         parent.tell(refused=error.code, message=str(error))
     else:
@@ -68,12 +68,12 @@ def test_a_writer_that_wakes_up_after_the_next_one_has_written_changes_nothing(
 ) -> None:
     late = spawn(write_late, str(root))
     assert late.read() == {"checked": True}
-    write_atomically(file, b"next", check=always, seen=hash_of(b"old"))
+    write_atomically(file, b"next", check=always, seen=sha256_of(b"old"))
     late.tell()
     told = late.read()
     assert told["refused"] == "file_changed"
     assert "belongs to a later writer by now" in told["message"]
-    assert read(file).data == b"next"
+    assert read_contents(file).data == b"next"
     assert [entry.name for entry in root.iterdir()] == ["notes.txt"]
 
 
@@ -82,12 +82,12 @@ def test_a_writer_that_wakes_up_before_the_next_one_writes_is_noticed_by_it(
 ) -> None:
     late = spawn(write_late, str(root))
     assert late.read() == {"checked": True}
-    seen = read(file).sha256
+    seen = read_contents(file).sha256
     late.tell()
-    assert late.read() == {"written": hash_of(b"late")}
+    assert late.read() == {"written": sha256_of(b"late")}
     with pytest.raises(FileChanged):
         write_atomically(file, b"next", check=always, seen=seen)
-    assert read(file).data == b"late"
+    assert read_contents(file).data == b"late"
 
 
 def test_what_a_killed_writer_leaves_is_removed_by_the_next_one(
@@ -97,8 +97,8 @@ def test_what_a_killed_writer_leaves_is_removed_by_the_next_one(
     assert writer.read() == {"checked": True}
     writer.kill()
     assert len(list(root.glob(".leasehold-*.tmp"))) == 1
-    assert read(file).data == b"old"
-    write_atomically(file, b"next", check=always, seen=hash_of(b"old"))
+    assert read_contents(file).data == b"old"
+    write_atomically(file, b"next", check=always, seen=sha256_of(b"old"))
     assert [entry.name for entry in root.iterdir()] == ["notes.txt"]
 
 
@@ -112,7 +112,7 @@ def test_writers_of_files_whose_names_differ_in_case_only_do_not_disturb_each_ot
     assert writer.read() == {"checked": True}
     write_atomically(FileRoot(root).identify("NOTES.txt"), b"new", check=always)
     writer.tell()
-    assert writer.read() == {"written": hash_of(b"late")}
+    assert writer.read() == {"written": sha256_of(b"late")}
     assert (root / "NOTES.txt").read_bytes() == b"new"
 
 
@@ -141,15 +141,15 @@ def test_a_file_is_whole_whenever_it_is_read_and_however_its_writer_dies(
     for _ in range(count(full=20, quick=3)):
         writer = spawn(write_for_ever, str(root))
         assert writer.read() == {"ready": True}
-        first = read(file).sha256
-        eventually(lambda first=first: read(file).sha256 != first)
+        first = read_contents(file).sha256
+        eventually(lambda first=first: read_contents(file).sha256 != first)
         for _ in range(50):
-            found = read(file)
+            found = read_contents(file)
             assert is_whole(found.data)
             seen.add(found.sha256)
             reads += 1
         writer.kill()
-        assert is_whole(read(file).data)
+        assert is_whole(read_contents(file).data)
     assert len(seen) > 3, f"{reads} reads saw too little"
     write_atomically(file, b"old", check=always)
     assert [entry.name for entry in root.iterdir()] == ["notes.txt"]

@@ -79,7 +79,7 @@ async def is_free(shop: Shop, session: Any) -> bool:
 
 
 async def is_being_given_back(lease: Any) -> None:
-    await eventually_async(lambda: lease._is_ending)
+    await eventually_async(lambda: lease._is_releasing)
 
 
 @pytest.mark.every_way_in

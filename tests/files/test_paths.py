@@ -76,7 +76,7 @@ def test_a_link_that_leads_nowhere_yet_is_the_file_that_it_would_make(files: Fil
 def test_a_root_that_is_a_link_is_the_directory_that_it_leads_to(files: FileRoot, root: Path) -> None:
     (root.parent / "door").symlink_to(root)
     through = FileRoot(root.parent / "door")
-    assert through.root == str(root)
+    assert through.identify("src/app.py").root == str(root)
     assert through.identify("src/app.py") == files.identify("src/app.py")
     assert through.identify(root.parent / "door" / "src" / "app.py") == files.identify("src/app.py")
 
@@ -107,7 +107,7 @@ def test_an_identity_stays_when_the_file_and_its_directories_are_made_changed_an
         ("src/app.py/", "'src/app.py/' goes on after 'app.py', which is not a directory"),
         ("src/app.py/x", "'src/app.py/x' goes on after 'app.py', which is not a directory"),
         ("src/app.py/../x", "'src/app.py/../x' goes on after 'app.py', which is not a directory"),
-        ("loop", "'loop' has too many symbolic links in it, or they go round in a circle"),
+        ("loop", "'loop' has too many symbolic links in it, or they form a loop"),
         ("pipe", "'pipe' is not a regular file"),
         ("../x", "'../x' is outside the root '{root}'"),
         ("..", "'..' is outside the root '{root}'"),
@@ -194,13 +194,13 @@ class FoldsBelow:
     is_folding: Callable[[str], bool]
     drops_dots: bool = False
 
-    def of(self, directory: str) -> NameRules:
+    def rules_of(self, directory: str) -> NameRules:
         return NameRules(folds_case=self.is_folding(directory), drops_dots=self.drops_dots)
 
 
 def test_case_is_folded_in_the_directories_that_fold_it_and_in_no_other(root: Path) -> None:
     (root / "Loose").mkdir()
-    files = FileRoot(root, folding=FoldsBelow(lambda directory: "/Loose" in directory))
+    files = FileRoot(root, name_rules=FoldsBelow(lambda directory: "/Loose" in directory))
     assert files.identify("Loose/A.txt").sha256 == files.identify("Loose/a.TXT").sha256
     assert files.identify("Loose/New/A.txt").sha256 == files.identify("Loose/nEW/a.TXT").sha256
     assert files.identify("Loose/A.txt").sha256 != files.identify("loose/A.txt").sha256
@@ -212,15 +212,15 @@ def test_case_is_folded_in_the_directories_that_fold_it_and_in_no_other(root: Pa
     [("STRASSE", "straße"), ("Σίσυφος", "ΣΊΣΥΦΟΣ"), ("É", "e\u0301"), ("a\u200db", "AB"), ("\u1e9e", "ß")],
 )
 def test_where_case_is_folded_the_widest_rule_decides(root: Path, one: str, other: str) -> None:
-    files = FileRoot(root, folding=FoldsBelow(lambda _: True))
+    files = FileRoot(root, name_rules=FoldsBelow(lambda _: True))
     assert files.identify(one).sha256 == files.identify(other).sha256
     assert FileRoot(root).identify(one).sha256 != FileRoot(root).identify(other).sha256
 
 
 def test_dots_at_the_end_count_where_the_file_system_keeps_them(root: Path) -> None:
-    dropping = FileRoot(root, folding=FoldsBelow(lambda _: True, drops_dots=True))
+    dropping = FileRoot(root, name_rules=FoldsBelow(lambda _: True, drops_dots=True))
     assert dropping.identify("a.").sha256 == dropping.identify("A").sha256
-    keeping = FileRoot(root, folding=FoldsBelow(lambda _: True))
+    keeping = FileRoot(root, name_rules=FoldsBelow(lambda _: True))
     assert keeping.identify("a.").sha256 != keeping.identify("A").sha256
 
 

@@ -39,14 +39,14 @@ def folding_volume(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_case_matters_on_this_file_system_and_nothing_is_left_behind(directory: Path) -> None:
-    assert FileSystemRules().of(str(directory)) == EXACT
+    assert FileSystemRules().rules_of(str(directory)) == EXACT
     assert list(directory.iterdir()) == []
 
 
 def test_a_hard_link_whose_name_differs_in_case_does_not_count_as_folding(directory: Path) -> None:
     (directory / "ABC").write_text("")
     (directory / "abc").hardlink_to(directory / "ABC")
-    assert FileSystemRules().of(str(directory)) == EXACT
+    assert FileSystemRules().rules_of(str(directory)) == EXACT
 
 
 @pytest.mark.usefixtures("folding_volume")
@@ -54,7 +54,7 @@ def test_a_hard_link_whose_name_differs_in_case_does_not_count_as_folding(direct
 def test_a_volume_that_folds_case_is_found_out_by_what_is_there(directory: Path, names: list[str]) -> None:
     for name in names:
         (directory / name).write_text("")
-    assert FileSystemRules().of(str(directory)) == NameRules(folds_case=True, drops_dots=True)
+    assert FileSystemRules().rules_of(str(directory)) == NameRules(folds_case=True, drops_dots=True)
     assert sorted(os.listdir(directory)) == sorted(names)  # noqa: PTH208 - names only
 
 
@@ -70,7 +70,7 @@ def test_an_empty_volume_on_which_case_matters(directory: Path) -> None:
 
 
 def test_what_cannot_be_found_out_counts_as_exact(directory: Path) -> None:
-    assert FileSystemRules().of(str(directory / "not" / "there")) == EXACT
+    assert FileSystemRules().rules_of(str(directory / "not" / "there")) == EXACT
     assert case_folding._probe_with_a_file(str(directory / "not" / "there")) == EXACT
 
 
@@ -90,5 +90,5 @@ def test_a_directory_with_the_flag_folds_case_whatever_its_volume_does(
         pytest.skip("needs /proc")
     monkeypatch.setattr(fcntl, "ioctl", flags_of)
     system = FileSystemRules()
-    assert system.of(str(loose)) == NameRules(folds_case=True)
-    assert system.of(str(directory)) == EXACT
+    assert system.rules_of(str(loose)) == NameRules(folds_case=True)
+    assert system.rules_of(str(directory)) == EXACT

@@ -35,12 +35,12 @@ Identify = Callable[[str, str], FileId]
 class FoldsEverywhere:
     """Says of every directory that it folds case; this machine may have none that does."""
 
-    def of(self, directory: str) -> NameRules:
+    def rules_of(self, directory: str) -> NameRules:
         return NameRules(folds_case=True)
 
 
 def is_the_same_everywhere(root: str, path: str) -> FileId:
-    return FileRoot(root, folding=FoldsEverywhere()).identify(path)
+    return FileRoot(root, name_rules=FoldsEverywhere()).identify(path)
 
 
 def is_exact(root: str, path: str) -> FileId:
@@ -100,7 +100,7 @@ def test_two_spellings_have_one_lock_exactly_if_they_mean_one_file(folds_case: b
 def test_in_a_project_two_spellings_have_one_lock_exactly_if_they_mean_one_file(count: Count) -> None:
     # With names that differ in more than case: other machines may fold it.
     def identify(root: str, path: str) -> FileId:
-        return FileRoot(root, project="demo", folding=FoldsEverywhere()).identify(path)
+        return FileRoot(root, project="demo", name_rules=FoldsEverywhere()).identify(path)
 
     explore(check_spellings(identify, folds_case=True), count(full=1_000, quick=40))
 

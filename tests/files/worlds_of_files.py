@@ -18,7 +18,6 @@ _VERBS = {
     "acquire_all",
     "acquire_read",
     "acquire_write",
-    "give_back",
     "history",
     "inspect",
     "lost",

@@ -1,4 +1,4 @@
-"""What the locks of files can do beyond those of the library: change hands within a session, and be upgraded."""
+"""Store of file locks: the library's locks, with leases that move within a session and can be upgraded."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class UpgradeConflict(NamedTuple):
-    """Why a reader cannot write yet: who else reads, or (``is_rival``) also wants to write."""
+    """Another reader, for which a reader cannot write yet. ``is_deadlock``: it was first to request the same upgrade."""
 
     holding: Holding | None
     remaining: float
-    is_rival: bool
+    is_deadlock: bool
 
 
 class FileLockStore(ValkeyStore):
-    """The locks of files. Both verbs can be asked again after a lost reply."""
+    """The locks of files. Both verbs can be repeated after a lost reply."""
 
     def __init__(self, wire: Wire, **options: Any) -> None:
         super().__init__(wire, **options)
@@ -37,7 +37,7 @@ class FileLockStore(ValkeyStore):
     async def resume(
         self, name: str, token: str, ticket: int, ttl: float, old_tokens: Sequence[str]
     ) -> tuple[Grant, Mode] | None:
-        """Move a lease that one of ``old_tokens`` has to ``token``, with its fence; None if none of them has one."""
+        """Move the lease of one of ``old_tokens`` to ``token``, with its fence; None if none of them has one."""
         fence, left_ms, kind = await self._runner.run(
             self._resume, name, token, "".join(old_tokens), self._wire.channel, ticket, _ms(ttl)
         )
@@ -48,7 +48,7 @@ class FileLockStore(ValkeyStore):
     ) -> Grant | UpgradeConflict | None:
         """Turn the lease of ``reader`` into a writer's under ``token``; None if the reader's has ended.
 
-        With a ``wait`` the token stands first in the queue until it is asked for again, so that nobody gets in.
+        With a ``wait`` the token stands first in the queue until the call is repeated, so that no new reader gets in.
         """
         session = self._wire.session or await self._wire.open_session()
         record, ttl_ms, floor = self._grant_arguments(session, token, ticket, ttl, 0, holder, "exclusive")

@@ -66,7 +66,5 @@ class Threads:
 
     async def gather(self, works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         """Run each in a thread, at most 32 at once."""
-        if not works:
-            return []
-        with ThreadPoolExecutor(min(len(works), _MAX_THREADS), "leasehold") as pool:
+        with ThreadPoolExecutor(_MAX_THREADS, "leasehold") as pool:
             return [done.result() for done in [pool.submit(run, work) for work in works]]
