@@ -37,7 +37,7 @@ WAIT = 8.0
 
 @dataclass(frozen=True)
 class Orders:
-    """What the driver wants."""
+    """The orders of the driver."""
 
     url: str
     root: str

@@ -1,4 +1,4 @@
-"""Reading files and replacing them as a whole: what is kept, what is refused, what is left behind."""
+"""Reads of files and their replacement as a whole: attributes, refusals, temporary files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def names_in(directory: Path) -> list[str]:
     return sorted(entry.name for entry in directory.iterdir())
 
 
-def test_what_is_read_comes_with_its_hash(file: FileId) -> None:
+def test_a_read_returns_the_contents_with_their_hash(file: FileId) -> None:
     found = read_contents(file)
     assert (found.data, found.sha256, found.stat.st_size) == (b"old", sha256_of(b"old"), 3)
 
@@ -126,7 +126,7 @@ def test_a_file_that_appeared_is_left_alone(file: FileId) -> None:
 
 def test_a_file_that_went_away_is_not_made_again(file: FileId, root: Path) -> None:
     (root / "notes.txt").unlink()
-    with pytest.raises(FileChanged, match="is not there any more") as refused:
+    with pytest.raises(FileChanged, match="no longer exists") as refused:
         write_atomically(file, b"new", check=always, seen=sha256_of(b"old"))
     assert refused.value.found is None
     assert names_in(root) == []
@@ -167,7 +167,7 @@ def test_without_a_lease_nothing_is_written(file: FileId, root: Path) -> None:
     assert names_in(root) == ["notes.txt"]
 
 
-def test_a_lease_that_ended_during_the_replacement_is_told_with_what_was_done(file: FileId) -> None:
+def test_a_lease_that_ended_during_the_replacement_says_that_the_file_was_replaced(file: FileId) -> None:
     asked = 0
 
     def lost_afterwards() -> None:
@@ -235,7 +235,9 @@ def test_a_full_disk_changes_nothing(file: FileId, root: Path, monkeypatch: pyte
     assert names_in(root) == ["notes.txt"]
 
 
-def test_what_others_left_behind_is_removed_after_an_hour_and_not_before(file: FileId, root: Path) -> None:
+def test_an_abandoned_temporary_file_is_removed_after_an_hour_and_not_before(
+    file: FileId, root: Path
+) -> None:
     for name, age in (("old", 3700), ("young", 60)):
         left = root / f".leasehold-0123456789abcdef01234567-{name}.tmp"
         left.write_bytes(b"half")

@@ -90,7 +90,7 @@ def test_a_writer_that_wakes_up_before_the_next_one_writes_is_noticed_by_it(
     assert read_contents(file).data == b"late"
 
 
-def test_what_a_killed_writer_leaves_is_removed_by_the_next_one(
+def test_the_temporary_file_of_a_killed_writer_is_removed_by_the_next_one(
     file: FileId, root: Path, spawn: Callable[..., Child]
 ) -> None:
     writer = spawn(write_late, str(root))
@@ -194,7 +194,7 @@ async def test_work_that_fails_after_the_cancellation_is_a_cancellation() -> Non
         await task
 
 
-async def test_what_the_work_returns_or_raises_comes_out() -> None:
+async def test_blocking_work_returns_its_result_or_raises_its_error() -> None:
     assert await Tasks().run_blocking(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         await Tasks().run_blocking(lambda: 1 // 0)

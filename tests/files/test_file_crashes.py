@@ -43,7 +43,7 @@ def nursery(parent: Any) -> None:
 
 
 async def mortal(url: str, root: str, secret: str, verb: str, step: int, phase: str) -> None:
-    """Is killed before or after its so manyth word to the store about what ``verb`` does."""
+    """Is killed before or after its n-th request to the store during ``verb``."""
     import functools
     import os
     import signal
@@ -110,7 +110,7 @@ def die() -> Iterator[Callable[..., Awaitable[None]]]:
 
 
 async def check_that_all_is_found(shop: Shop, session: Any) -> list[Any]:
-    """Whatever is held is in the history, and can be taken back and given back."""
+    """Every held file is in the history, and can be restored and released."""
     held = {info.path: info.holds[0].fence for info in await (await shop.files()).everything()}
     history = {entry.path for entry in await session.history()}
     assert set(held) <= history
@@ -268,7 +268,7 @@ async def test_a_restore_that_is_cancelled_anywhere_can_be_done_again(async_shop
 
 
 async def _restore_one(session: Any) -> None:
-    """What `restore` does with each file, without a task around it, so that it can be cancelled at every await."""
+    """The restore of one file, without a task around it, so that it can be cancelled at every await."""
     from leasehold.files.sessions.restore import Restorer
 
     restorer = Restorer(session.thing._core, timeout=5, renew=True)

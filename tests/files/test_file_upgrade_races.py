@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Where every question of an upgrade waits before it is asked, or its answer, whichever world it comes from."""
+    """Holds every request of an upgrade before it is sent, or its reply, for asyncio and threads."""
 
     holds_answers = False
 
@@ -58,7 +58,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Who wants to upgrade a file or to talk to the store about its lease: has the turn, or waits for it."""
+    """Records attempts to upgrade a file or to send a request for its lease: each has the turn, or waits for it."""
     asked: list[str] = []
 
     def noting(begin: Any) -> Any:
@@ -83,7 +83,7 @@ async def is_being_given_back(lease: Any) -> None:
 
 
 @pytest.mark.every_way_in
-async def test_a_release_while_the_upgrade_is_asked_for_frees_the_file(shop: Shop, gate: Gate) -> None:
+async def test_a_release_during_the_request_of_an_upgrade_frees_the_file(shop: Shop, gate: Gate) -> None:
     one = await shop.session("one")
     lease = await one.acquire_read("a.txt", renew=True)
     upgrading = asyncio.ensure_future(lease.upgrade())
@@ -136,7 +136,7 @@ async def test_a_release_that_is_cancelled_while_the_upgrade_is_granted_frees_th
     await eventually_async(is_not_held)
 
 
-async def test_a_release_does_not_wait_for_those_for_whom_the_upgrade_waits(valkey_shop: Shop) -> None:
+async def test_a_release_does_not_wait_for_the_readers_that_the_upgrade_waits_for(valkey_shop: Shop) -> None:
     one, other = await valkey_shop.session("one"), await valkey_shop.session("other")
     mine, theirs = await one.acquire_read("a.txt"), await other.acquire_read("a.txt")
     files = await valkey_shop.files()
@@ -169,7 +169,7 @@ async def test_the_second_of_two_upgrades_of_one_lease_finds_it_done(
 
 
 @pytest.mark.parametrize(("wait", "kind"), [(0, leasehold.FileBusy), (0.1, leasehold.FileTimeout)])
-async def test_who_does_not_want_to_wait_for_another_upgrade_of_the_lease_is_told_so(
+async def test_an_upgrade_without_a_wait_is_refused_while_another_one_of_the_lease_runs(
     valkey_shop: Shop, gate: Gate, wait: float, kind: type[Exception]
 ) -> None:
     one = await valkey_shop.session("one")

@@ -1,4 +1,4 @@
-"""What docs/files.md shows is run, so that it stays true."""
+"""Runs the examples of docs/files.md, so that they stay true."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def example(request: pytest.FixtureRequest) -> Iterator[Example]:
 
 @pytest.fixture
 async def names(valkey: Server, tmp_path: Path) -> AsyncIterator[dict[str, Any]]:
-    """What examples leave to the reader: a root with two files, a client, and two sessions."""
+    """Names that the examples use: a root with two files, a client, and two sessions."""
     root = tmp_path.resolve()
     (root / "src").mkdir()
     (root / "src" / "app.py").write_text("class Old: ...\n")
@@ -102,7 +102,9 @@ async def test_a_lease_without_a_block(example: Example, names: dict[str, Any], 
 
 
 @PAGE.runs("except leasehold.FileBusy")
-async def test_a_refusal_says_who_and_what_for(example: Example, names: dict[str, Any], capsys: Any) -> None:
+async def test_a_busy_error_names_the_holder_and_its_purpose(
+    example: Example, names: dict[str, Any], capsys: Any
+) -> None:
     async with names["session"].write("notes.md"):
         await example.run(names)
     said = capsys.readouterr().out
@@ -122,7 +124,9 @@ async def test_a_change_behind_the_lock_is_noticed(
 
 
 @PAGE.runs("session.restore()")
-async def test_what_a_session_held_is_restored(example: Example, names: dict[str, Any], capsys: Any) -> None:
+async def test_the_files_of_a_session_are_restored(
+    example: Example, names: dict[str, Any], capsys: Any
+) -> None:
     before = await names["files"].session("agent-9")
     await before.acquire_write("notes.md", ttl=200)
     await example.run(names | {"secret": before.secret})

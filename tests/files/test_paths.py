@@ -1,4 +1,4 @@
-"""Which file a path means: dots, links, case, normal forms, hard links, and what is refused."""
+"""Identity of a path: dots, links, case, normal forms, hard links, and refusals."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_dots_and_slashes_make_no_difference(files: FileRoot, root: Path, spelli
     assert files.identify(spelling.format(root=root)) == files.identify(Path("src/app.py"))
 
 
-def test_a_link_is_what_it_leads_to_and_dots_after_it_start_there(files: FileRoot, root: Path) -> None:
+def test_a_link_means_its_target_and_dots_after_it_start_there(files: FileRoot, root: Path) -> None:
     (root / "deep").mkdir()
     (root / "deep" / "link").symlink_to("../src")
     assert files.identify("deep/link/app.py") == files.identify("src/app.py")
@@ -118,7 +118,7 @@ def test_an_identity_stays_when_the_file_and_its_directories_are_made_changed_an
     ],
     ids=lambda text: text[:24].encode("ascii", "backslashreplace").decode().replace("\0", "NUL"),
 )
-def test_what_is_not_a_file_below_the_root_is_refused(
+def test_a_path_that_is_not_a_file_below_the_root_is_refused(
     files: FileRoot, root: Path, spelling: str, said: str
 ) -> None:
     (root / "loop").symlink_to("loop")
@@ -182,7 +182,7 @@ def test_files_that_differ_in_normal_form_only_share_a_lock_but_not_their_conten
 
 
 @pytest.mark.parametrize(("one", "other"), [("x²", "x2"), ("ﬁle", "file"), ("a.", "a"), ("Ⅷ", "VIII")])
-def test_what_only_looks_similar_is_not_the_same(files: FileRoot, one: str, other: str) -> None:
+def test_names_that_only_look_similar_are_two_files(files: FileRoot, one: str, other: str) -> None:
     assert unicodedata.normalize("NFKC", one).rstrip(".") == other
     assert files.identify(one).sha256 != files.identify(other).sha256
 
@@ -224,7 +224,7 @@ def test_dots_at_the_end_count_where_the_file_system_keeps_them(root: Path) -> N
     assert keeping.identify("a.").sha256 != keeping.identify("A").sha256
 
 
-def test_hard_links_are_told_by_their_inode_and_keep_their_paths(files: FileRoot, root: Path) -> None:
+def test_hard_links_are_recognised_by_their_inode_and_keep_their_paths(files: FileRoot, root: Path) -> None:
     (root / "other").hardlink_to(root / "src" / "app.py")
     one, other = files.identify("src/app.py"), files.identify("other")
     assert one.sha256 != other.sha256

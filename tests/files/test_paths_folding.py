@@ -51,7 +51,7 @@ def test_a_hard_link_whose_name_differs_in_case_does_not_count_as_folding(direct
 
 @pytest.mark.usefixtures("folding_volume")
 @pytest.mark.parametrize("names", [["Abc"], ["123", "_"], []], ids=["a name", "no letters", "empty"])
-def test_a_volume_that_folds_case_is_found_out_by_what_is_there(directory: Path, names: list[str]) -> None:
+def test_a_volume_that_folds_case_is_recognised_by_its_entries(directory: Path, names: list[str]) -> None:
     for name in names:
         (directory / name).write_text("")
     assert FileSystemRules().rules_of(str(directory)) == NameRules(folds_case=True, drops_dots=True)
@@ -69,7 +69,7 @@ def test_an_empty_volume_on_which_case_matters(directory: Path) -> None:
     assert list(directory.iterdir()) == []
 
 
-def test_what_cannot_be_found_out_counts_as_exact(directory: Path) -> None:
+def test_a_directory_that_cannot_be_probed_counts_as_exact(directory: Path) -> None:
     assert FileSystemRules().rules_of(str(directory / "not" / "there")) == EXACT
     assert case_folding._probe_with_a_file(str(directory / "not" / "there")) == EXACT
 

@@ -177,7 +177,7 @@ def _compare(identify: Identify, root: Path, path: str) -> None:
 
 
 def _ask_the_kernel(path: str) -> tuple[os.stat_result | None, str]:
-    """What is there, if anything is, and where."""
+    """The state of an existing file, and its path."""
     try:
         return os.stat(path), os.path.realpath(path)
     except OSError:

@@ -129,7 +129,7 @@ def _stat_replaceable(file: FileId, directory: int, seen: str | None) -> os.stat
         opened = open_regular_file(file, directory)
     except FileNotFoundError:
         if seen not in {None, ABSENT}:
-            raise FileChanged(file.path, seen=seen, found=None, why="is not there any more") from None
+            raise FileChanged(file.path, seen=seen, found=None, why="no longer exists") from None
         return None
     try:
         state = os.fstat(opened)
