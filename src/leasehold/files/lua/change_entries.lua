@@ -6,8 +6,8 @@ local session, history = KEYS[1], KEYS[2]
 local digest, ttl_ms, history_ms, changes = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 if redis.call('HGET', session, 'digest') ~= digest then return -1 end
--- Each is {field, expected, entry}. Expected '*' means any entry or none, '?' and an entry that one or none. An entry ''
--- is removed.
+-- Each is {field, expected, entry}. Expected '*' means any entry or none, '?' and an entry that one or none. An empty
+-- entry removes the field.
 local decoded = cjson.decode(changes)
 for _, change in ipairs(decoded) do
   local field, expected, entry = change[1], change[2], change[3]
