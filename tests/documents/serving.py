@@ -19,13 +19,13 @@ from tests.support.waiting import LIMIT
 import leasehold
 from leasehold.documents import Access, Times
 from leasehold.documents.fastapi import LockRouter, lock_router
-from leasehold.documents.principal import Principal
+from leasehold.documents.ports import Principal
 from leasehold.documents.uvicorn import SocketProtocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from leasehold.documents.principal import Authenticate
+    from leasehold.documents.ports import Authenticate
 
 TIMES = Times(ttl=60, heartbeat=10, idle=30, save_within=30)
 """Nothing runs out during a test, however slow the machine."""

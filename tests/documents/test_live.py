@@ -215,7 +215,7 @@ async def test_what_happens_while_the_lock_is_read_for_a_join_is_not_missed(made
     vera = await there.socket("vera")
     heard: list[str] = []
     there.router.documents.listen(lambda event: heard.append(event.kind), lambda: None)
-    assert await there.router.documents._bulletin.open()
+    assert await there.router.documents._events.subscribe()
     read = there.router.documents.state
 
     async def read_and_be_slow(document_id):
@@ -269,7 +269,7 @@ def version_of(lock) -> tuple[int, int]:
 @pytest.fixture
 def unchecked(monkeypatch) -> None:
     """Nobody looks into the store, which knows nothing of the changes that `tell_steps` makes up."""
-    monkeypatch.setattr("leasehold.documents.live.hub._LOOK_EVERY", 3600.0)
+    monkeypatch.setattr("leasehold.documents.live.hub._READ_EVERY", 3600.0)
 
 
 async def tell_steps(worker, first: int, last: int, until=lambda: False) -> int:
@@ -279,7 +279,7 @@ async def tell_steps(worker, first: int, last: int, until=lambda: False) -> int:
     for step in range(first, last):
         version = Version(state.version.fence, step)
         told = replace(state, version=version, read_at=state.read_at + step / 1000)
-        worker.hub.hear(Event("document_locked", told, told.holder.editor.person))
+        worker.hub.on_event(Event("document_locked", told, told.holder.editor.person))
         await asyncio.sleep(0)
         if until():
             return step
@@ -292,7 +292,7 @@ async def stalled(worker):
     await worker.lock("ana")
     await talk.hear("document_locked")
     talk.socket.transport.pause_reading()
-    (slow,) = worker.hub.attendance.of("bob")
+    (slow,) = worker.hub.presence.of("bob")
     return talk, slow
 
 
@@ -316,7 +316,7 @@ async def test_a_socket_that_does_not_read_is_closed_and_the_others_hear_everyth
     told = await tell_steps(worker, blocked_at + 1, blocked_at + 100)
     assert len(slow.outbox._newest) == 1
     slow.outbox._give_up()  # as when its time is over: however long the above has taken, that was not yet
-    await eventually_async(lambda: not worker.hub.attendance.of("bob"))
+    await eventually_async(lambda: not worker.hub.presence.of("bob"))
     assert len(worker.hub._rooms["doc"].members) == 1
     await worker.unlock("ana")
     steps = await asyncio.wait_for(hearing, LIMIT)
@@ -378,7 +378,7 @@ async def test_a_worker_that_ends_says_that_it_goes_away(made) -> None:
 async def test_sockets_are_sent_away_by_the_application_itself_where_the_server_does_not(made) -> None:
     worker = await made.worker()
     talks = [await worker.socket("vera", None, "doc"), await worker.connect()]
-    await eventually_async(lambda: worker.hub.attendance.connecting)
+    await eventually_async(lambda: worker.hub.presence.connecting)
     async with worker.router.running():
         pass
     assert [await talk.closed() for talk in talks] == [1012] * 2
@@ -411,13 +411,13 @@ async def test_a_server_that_cannot_cut_a_peer_is_left_to_itself(made) -> None:
     wire = Wire()
     socket = Socket(worker.hub, receive=wire.receive, send=wire.send)
     endpoint = worker.router.routes[-1].app
-    running = asyncio.create_task(socket.run(endpoint._admitting.admit, endpoint._talking.answer))
+    running = asyncio.create_task(socket.run(endpoint._authenticator.verify, endpoint._handlers.answer))
     wire.says("authenticate", token="ana")
     await eventually_async(lambda: wire.sent)
     wire.stuck = True
     socket.close(CloseCode.TOO_SLOW)
     await asyncio.wait_for(running, LIMIT)
-    assert not worker.hub.attendance.of(None)
+    assert not worker.hub.presence.of(None)
 
 
 async def test_a_server_that_cancels_a_socket_is_not_hindered(made) -> None:
@@ -425,20 +425,20 @@ async def test_a_server_that_cancels_a_socket_is_not_hindered(made) -> None:
     wire = Wire()
     socket = Socket(worker.hub, receive=wire.receive, send=wire.send)
     endpoint = worker.router.routes[-1].app
-    running = asyncio.create_task(socket.run(endpoint._admitting.admit, endpoint._talking.answer))
+    running = asyncio.create_task(socket.run(endpoint._authenticator.verify, endpoint._handlers.answer))
     wire.says("authenticate", token="ana")
     await eventually_async(lambda: wire.sent)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert not worker.hub.attendance.of(None)
+    assert not worker.hub.presence.of(None)
 
 
 async def test_an_unreadable_record_blinds_nobody_to_the_other_documents(made, valkey) -> None:
     worker = await made.worker()
     vera = await worker.socket("vera", None, "doc", "other")
     valkey.call("SET", "doc_lock:{doc}", "from another version", "PX", 60_000)
-    worker.hub._look_at_all()
+    worker.hub._read_all()
     assert (await vera.ask("join", document_id="doc"))["code"] == "store_refused"
     await worker.lock("ana", "other")
     assert (await vera.hear("document_locked"))["document_id"] == "other"

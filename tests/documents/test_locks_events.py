@@ -144,7 +144,7 @@ async def test_a_listener_that_fails_harms_nobody_else(own_valkey_desk, ana, cap
     await ear.ready()
     await locks.acquire("doc", ana)
     assert await ear.kinds(1) == ["locked"]
-    assert "a listener to changes of documents failed" in caplog.text
+    assert "a listener to document events failed" in caplog.text
 
 
 async def test_what_cannot_be_read_is_passed_over(own_valkey_desk, ana):
@@ -221,5 +221,5 @@ async def test_where_nothing_can_be_heard_listeners_are_told_to_look_every_secon
     locks, ear = await listening(lent_desk)
     await eventually_async(lambda: ear.gaps >= 3)
     ear.end()
-    await eventually_async(locks._bulletin._listening.done)
+    await eventually_async(locks._events._listening.done)
     assert ear.events == []

@@ -32,18 +32,18 @@ async def take_and_die(_parent, url):
 
     import leasehold
     from leasehold.documents import DocumentLocks, Editor, Times
-    from leasehold.documents.store.lock_store import Ledger
+    from leasehold.documents.store.lock_store import DocumentLockStore
 
-    take, asked = Ledger.take, set()
+    take, asked = DocumentLockStore.take, set()
 
-    async def look(ledger, document_id, *args, **options):
-        answer = await take(ledger, document_id, *args, **options)
+    async def look(lock_store, document_id, *args, **options):
+        answer = await take(lock_store, document_id, *args, **options)
         asked.add(document_id)
         if len(asked) == 2:
             os.kill(os.getpid(), signal.SIGKILL)
         return answer
 
-    Ledger.take = look
+    DocumentLockStore.take = look
     olga = Editor("user-olga", "Olga", "tab-1")
     async with leasehold.connect(url) as client:
         await asyncio.gather(

@@ -148,7 +148,7 @@ async def test_a_history_deleted_by_hand_does_not_stop_anybody(locks, desk, ana,
 async def test_every_key_expires(desk, ana, olga):
     locks = await desk.worker(times=HASTY)
     await locks.acquire("doc", ana)
-    await locks._ledger.take("doc", olga, ask="gone", floor=0, expect_fence=None)
+    await locks._lock_store.take("doc", olga, ask="gone", floor=0, expect_fence=None)
     with desk.server.admin() as admin:
         keys = sorted(admin.scan_iter("*"))
         assert keys == [

@@ -12,19 +12,19 @@ from tests.documents.rambling import TIMES, Ramble
 
 import leasehold
 from leasehold.documents.store import scripts
-from leasehold.documents.store.events import Bulletin
-from leasehold.documents.store.lock_store import Ledger
+from leasehold.documents.store.events import EventBus
+from leasehold.documents.store.lock_store import DocumentLockStore
 
 
 async def ramble(server, *, documents, steps, seed, forgetful=False):
     """So many documents at once, each with its model."""
     # So patient that nothing is asked twice, which the model knows nothing of.
     async with leasehold.connect(server.url, timeout=100) as client:
-        ledger = Ledger(client.wire, TIMES)
-        rambles = {name: Ramble(name, ledger, seed) for name in (f"doc-{n}" for n in range(documents))}
-        bulletin = Bulletin(client.wire)
-        bulletin.listen(lambda event: rambles[event.state.document_id].events.append(event), lambda: None)
-        assert await bulletin.open()
+        lock_store = DocumentLockStore(client.wire, TIMES)
+        rambles = {name: Ramble(name, lock_store, seed) for name in (f"doc-{n}" for n in range(documents))}
+        events = EventBus(client.wire)
+        events.listen(lambda event: rambles[event.state.document_id].events.append(event), lambda: None)
+        assert await events.subscribe()
 
         async def forget():
             # Behind everything that was sent before, and before everything that is sent after.
@@ -98,11 +98,11 @@ PLANTED = {
     "a heartbeat of anybody": ("not hold or hold.user ~= user or hold.tab ~= tab", "not hold"),
     "an expiry while marked that frees it": ("hold and marked_until(hold) > now_ms", "false"),
     "a hand-over that forgets the save": (
-        "give_back(hold, reason, saved == '1')",
-        "give_back(hold, reason, false)",
+        "end_or_hand_over(hold, reason, saved == '1')",
+        "end_or_hand_over(hold, reason, false)",
     ),
     "a hand-over without a new fence": ("mint('0')", "tonumber(ended.fence)"),
-    "an expiry that nobody is told of": ("tell('document_lock_expired', nil, nil, describe())", ""),
+    "an expiry that nobody is told of": ("publish('document_lock_expired', nil, nil, state_json())", ""),
     "a force-take of whoever came after": ("expect_fence ~= hold.fence", "false"),
 }
 

@@ -14,7 +14,7 @@ from tests.support.waiting import LIMIT, eventually_async
 from leasehold.documents import Busy, Editor, Granted, Holder, LockState, Save, Taking, Times, Version
 from leasehold.documents.force_take import ForceTake
 from leasehold.documents.state import ENDED
-from leasehold.documents.store.lock_store import Ledger
+from leasehold.documents.store.lock_store import DocumentLockStore
 
 pytestmark = pytest.mark.usefixtures("patient_undo")
 
@@ -33,15 +33,15 @@ async def is_marked_by(locks, taker):
 
 def meet(monkeypatch, takers=2):
     """Hold back what each taker is told first until all of them have looked. What is returned grows with them."""
-    take, asks = Ledger.take, set()
+    take, asks = DocumentLockStore.take, set()
 
-    async def look(ledger, *args, ask, **options):
-        answer = await take(ledger, *args, ask=ask, **options)
+    async def look(lock_store, *args, ask, **options):
+        answer = await take(lock_store, *args, ask=ask, **options)
         asks.add(ask)
         await eventually_async(lambda: len(asks) >= takers)
         return answer
 
-    monkeypatch.setattr(Ledger, "take", look)
+    monkeypatch.setattr(DocumentLockStore, "take", look)
     return asks
 
 
@@ -208,7 +208,7 @@ async def test_a_hold_that_runs_out_while_marked_goes_to_the_taker_at_once(desk,
 async def test_whoever_looks_first_at_a_marked_hold_that_has_run_out_hands_it_over(desk, ana, bob, olga):
     locks = await desk.worker()
     await locks.acquire("doc", ana)
-    await locks._ledger.take("doc", olga, ask="slow", floor=0, expect_fence=None)
+    await locks._lock_store.take("doc", olga, ask="slow", floor=0, expect_fence=None)
     hasty = await desk.worker(times=Times(ttl=0.2, heartbeat=0.05))
     _, before = await hasty.heartbeat("doc", ana)
     await passed(desk.server, before.held_until)
@@ -216,7 +216,7 @@ async def test_whoever_looks_first_at_a_marked_hold_that_has_run_out_hands_it_ov
     assert isinstance(busy, Busy)
     assert busy.state.is_held_by(olga)
     assert busy.state.version.fence > before.version.fence
-    verdict, state = await locks._ledger.take("doc", olga, ask="slow", floor=0, expect_fence=None)
+    verdict, state = await locks._lock_store.take("doc", olga, ask="slow", floor=0, expect_fence=None)
     assert (verdict, state.version) == ("unsaved", busy.state.version)
 
 
@@ -284,7 +284,7 @@ async def test_a_taker_who_is_cancelled_leaves_the_lock_where_it_was(locks, ana,
 
 
 class AlwaysAsked:
-    """A ledger whose lock stays with its holder, who has been asked to save."""
+    """A lock_store whose lock stays with its holder, who has been asked to save."""
 
     def __init__(self, holder: Editor, taker: Editor) -> None:
         taking = Taking(taker, save_until=1000)
@@ -299,18 +299,18 @@ class AlwaysAsked:
 @pytest.mark.parametrize("turns", range(5))
 async def test_a_taker_cancelled_just_when_there_are_news_is_cancelled(ana, olga, turns):
     """So many turns of the loop later: a wait that is just over must not swallow the cancellation."""
-    ledger, news = AlwaysAsked(ana, olga), asyncio.Event()
-    take = ForceTake(ledger, None, "doc", olga, ask="ask", times=TIMES)
+    lock_store, news = AlwaysAsked(ana, olga), asyncio.Event()
+    take = ForceTake(lock_store, None, "doc", olga, ask="ask", times=TIMES)
     taking = asyncio.create_task(take.run(news))
-    while not ledger.looks:
+    while not lock_store.looks:
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     news.set()
     for _ in range(turns):
         await asyncio.sleep(0)
     taking.cancel()
-    looks = ledger.looks
-    await eventually_async(lambda: taking.done() or ledger.looks > looks)
+    looks = lock_store.looks
+    await eventually_async(lambda: taking.done() or lock_store.looks > looks)
     assert taking.cancelled()
 
 
@@ -367,7 +367,7 @@ async def test_a_taker_cancelled_at_any_await_after_the_release_keeps_nothing(ow
 async def test_the_mark_of_a_taker_who_is_gone_lapses_and_the_holder_keeps_it(desk, ana, bob, olga):
     locks = await desk.worker(times=HASTY)
     granted = await locks.acquire("doc", ana)
-    verdict, marked = await locks._ledger.take("doc", olga, ask="gone", floor=0, expect_fence=None)
+    verdict, marked = await locks._lock_store.take("doc", olga, ask="gone", floor=0, expect_fence=None)
     assert (verdict, marked.version.step) == ("asked", 1)
 
     async def is_over():
@@ -388,7 +388,7 @@ async def test_the_mark_of_a_taker_who_is_gone_lapses_and_the_holder_keeps_it(de
 async def test_a_lapsed_mark_is_followed_by_a_new_one(desk, ana, olga):
     locks = await desk.worker(times=HASTY)
     granted = await locks.acquire("doc", ana)
-    await locks._ledger.take("doc", olga, ask="gone", floor=0, expect_fence=None)
+    await locks._lock_store.take("doc", olga, ask="gone", floor=0, expect_fence=None)
     await eventually_async(lambda: is_step(locks, 2))
     patient = await desk.worker()
     taking = asyncio.create_task(patient.force_take("doc", olga))
@@ -405,7 +405,7 @@ async def is_step(locks, step):
 async def test_what_is_handed_over_to_nobody_is_free_again_in_seconds(own_desk, ana, bob, olga):
     locks = await own_desk.worker()
     await locks.acquire("doc", ana)
-    await locks._ledger.take("doc", olga, ask="gone", floor=0, expect_fence=None)
+    await locks._lock_store.take("doc", olga, ask="gone", floor=0, expect_fence=None)
     state = await locks.release("doc", ana)
     assert state.is_held_by(olga)
     assert state.held_until == pytest.approx(state.read_at + 5, abs=0.001)
@@ -425,14 +425,14 @@ async def try_acquire(locks, editor):
 
 async def test_a_taker_who_asks_again_as_editor_claims_what_was_handed_over(locks, desk, ana, olga):
     await locks.acquire("doc", ana)
-    await locks._ledger.take("doc", olga, ask="gone", floor=0, expect_fence=None)
+    await locks._lock_store.take("doc", olga, ask="gone", floor=0, expect_fence=None)
     handed = await locks.release("doc", ana)
     granted = await locks.acquire("doc", olga)
     assert granted.fence == handed.version.fence
     assert granted.state.held_until == pytest.approx(granted.state.read_at + 60, abs=0.001)
     assert desk.host["doc"].fence == granted.fence
     # What the call that is gone may still withdraw is not this.
-    verdict, state = await locks._ledger.withdraw("doc", ask="gone")
+    verdict, state = await locks._lock_store.withdraw("doc", ask="gone")
     assert verdict == "gone"
     assert state.is_held_by(olga)
 
@@ -444,7 +444,7 @@ async def test_nobody_waits_for_takers_for_ever(own_valkey_desk, ana, bob, olga)
 
     async def pester():
         for number in range(1000):
-            await locks._ledger.take("doc", olga, ask=f"pest-{number}", floor=0, expect_fence=None)
+            await locks._lock_store.take("doc", olga, ask=f"pest-{number}", floor=0, expect_fence=None)
             await asyncio.sleep(0.005)
 
     pestering = asyncio.create_task(pester())

@@ -8,8 +8,7 @@ import pytest
 from tests.support.waiting import eventually_async
 
 from leasehold.documents.live.limits import SocketLimits
-from leasehold.documents.live.outbox import Outbox
-from leasehold.documents.live.stepping import step
+from leasehold.documents.live.outbox import Outbox, step
 
 LIMITS = SocketLimits(unread_replies=3, unread_bytes=1000, drain_within=60)
 
@@ -46,8 +45,8 @@ def other_tasks() -> set[asyncio.Task]:
 async def test_a_socket_that_reads_is_told_at_once_and_without_a_task() -> None:
     peer = Peer()
     peer.outbox.reply("one")
-    peer.outbox.tell("doc", "two")
-    peer.outbox.tell("doc", "three")
+    peer.outbox.publish("doc", "two")
+    peer.outbox.publish("doc", "three")
     assert peer.got == ["one", "two", "three"]
     assert not other_tasks()
 
@@ -55,15 +54,15 @@ async def test_a_socket_that_reads_is_told_at_once_and_without_a_task() -> None:
 async def test_of_each_document_a_slow_socket_is_told_the_newest_state_only() -> None:
     peer = Peer()
     peer.reading.clear()
-    peer.outbox.tell("doc", "on its way")
+    peer.outbox.publish("doc", "on its way")
     for number in range(1000):
-        peer.outbox.tell("doc", f"doc {number}")
-        peer.outbox.tell("other", f"other {number}")
+        peer.outbox.publish("doc", f"doc {number}")
+        peer.outbox.publish("other", f"other {number}")
     assert len(other_tasks()) == 1
     peer.reading.set()
     await peer.has("on its way", "doc 999", "other 999")
     await eventually_async(lambda: not other_tasks())
-    peer.outbox.tell("doc", "and on")
+    peer.outbox.publish("doc", "and on")
     assert peer.got[-1] == "and on"
 
 
@@ -71,7 +70,7 @@ async def test_answers_keep_their_order_and_come_before_states() -> None:
     peer = Peer()
     peer.reading.clear()
     peer.outbox.reply("first")
-    peer.outbox.tell("doc", "state")
+    peer.outbox.publish("doc", "state")
     for text in ("second", "third"):
         peer.outbox.reply(text)
     peer.reading.set()
@@ -82,8 +81,8 @@ async def test_what_is_forgotten_is_not_told() -> None:
     peer = Peer()
     peer.reading.clear()
     peer.outbox.reply("first")
-    peer.outbox.tell("doc", "state")
-    peer.outbox.tell("other", "other")
+    peer.outbox.publish("doc", "state")
+    peer.outbox.publish("other", "other")
     peer.outbox.forget("doc")
     peer.outbox.forget("never heard of")
     peer.reading.set()
@@ -127,9 +126,9 @@ async def test_answers_that_were_read_count_no_more() -> None:
 async def test_a_socket_that_does_not_read_for_too_long_is_the_end() -> None:
     peer = Peer(SocketLimits(drain_within=0.05))
     peer.reading.clear()
-    peer.outbox.tell("doc", "state")
+    peer.outbox.publish("doc", "state")
     await eventually_async(lambda: peer.fell_behind)
-    peer.outbox.tell("doc", "too late")
+    peer.outbox.publish("doc", "too late")
     peer.outbox.reply("too late")
     peer.reading.set()
     await eventually_async(lambda: not other_tasks())
@@ -140,9 +139,9 @@ async def test_a_socket_that_does_not_read_for_too_long_is_the_end() -> None:
 async def test_a_peer_that_is_gone_is_told_nothing_more_and_nobody_is_bothered() -> None:
     peer = Peer()
     peer.is_gone = True
-    peer.outbox.tell("doc", "state")
+    peer.outbox.publish("doc", "state")
     peer.is_gone = False
-    peer.outbox.tell("doc", "state")
+    peer.outbox.publish("doc", "state")
     peer.outbox.reply("answer")
     assert peer.got == []
     assert peer.fell_behind == 0
@@ -163,7 +162,7 @@ async def test_after_the_close_nothing_is_sent() -> None:
     peer = Peer()
     peer.reading.clear()
     peer.outbox.reply("on its way")
-    peer.outbox.tell("doc", "state")
+    peer.outbox.publish("doc", "state")
     peer.outbox.close()
     peer.reading.set()
     await eventually_async(lambda: not other_tasks())

@@ -353,7 +353,7 @@ async def test_grants_takes_and_refusals_are_audited(valkey, caplog) -> None:
             await worker.lock("vera")
             taken = await worker.ask("olga", "POST", "/documents/doc/lock/force-take")
     audited = [
-        (record.deed, record.user_id, record.document_id, getattr(record, "fence", None))
+        (record.action, record.user_id, record.document_id, getattr(record, "fence", None))
         for record in caplog.records
         if record.name == "leasehold.audit"
     ]

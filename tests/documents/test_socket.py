@@ -32,7 +32,7 @@ async def nobody_left(worker) -> None:
     """The worker has forgotten every socket and every room."""
     hub = worker.hub
     await eventually_async(
-        lambda: not hub._rooms and not hub.attendance.of(None) and not hub.attendance.connecting
+        lambda: not hub._rooms and not hub.presence.of(None) and not hub.presence.connecting
     )
 
 
@@ -255,7 +255,7 @@ async def test_whoever_is_not_recognised_in_time_is_sent_away(made) -> None:
 async def test_sockets_that_have_not_said_who_they_are_are_capped(made) -> None:
     worker = await made.worker(limits=SocketLimits(unauthenticated=2))
     first, second = await worker.connect(), await worker.connect()
-    await eventually_async(lambda: len(worker.hub.attendance.connecting) == 2)
+    await eventually_async(lambda: len(worker.hub.presence.connecting) == 2)
     with pytest.raises(websockets.InvalidStatus) as refused:
         await worker.connect()
     assert refused.value.response.status_code == 503
@@ -287,7 +287,7 @@ async def test_a_user_may_have_so_many_sockets_and_others_have_theirs(made) -> N
     assert await third.closed() == 4409
     await worker.socket("bob")
     await first.socket.close()
-    await eventually_async(lambda: len(worker.hub.attendance.of("ana")) == 1)
+    await eventually_async(lambda: len(worker.hub.presence.of("ana")) == 1)
     await worker.socket("ana")
 
 
@@ -336,7 +336,7 @@ async def test_a_message_after_the_sign_in_has_ended_is_not_answered(worker) -> 
     """Timers stop while a machine sleeps; the clock does not."""
     worker.host.sign_ins.expires_at["ana"] = time.time() + 3600
     talk = await worker.socket("ana")
-    (socket,) = worker.hub.attendance.of("ana")
+    (socket,) = worker.hub.presence.of("ana")
     who = socket.admission.principal
     socket.admission = socket.admission._replace(principal=type(who)(who.user_id, who.user_name, time.time()))
     await talk.say("join", document_id="doc")
@@ -493,7 +493,7 @@ async def test_a_client_that_goes_leaves_nothing_behind(worker) -> None:
     await talks[0].socket.close()
     talks[1].socket.transport.abort()
     await nobody_left(worker)
-    assert not worker.hub._deadlines._timers
+    assert not worker.hub._timers._timers
 
 
 async def test_every_message_from_the_server_is_as_the_types_say(worker) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leasehold import InvalidRequest
-from leasehold.documents.live.limits import Allowance, SocketLimits
+from leasehold.documents.live.limits import MessageRateLimiter, SocketLimits
 from leasehold.documents.live.origins import is_allowed
 
 APP = "https://app.example.com"
@@ -55,7 +55,7 @@ def test_an_asterisk_lets_every_page_in() -> None:
 
 def test_a_burst_is_spent_and_comes_back_with_time() -> None:
     now = [0.0]
-    allowance = Allowance(SocketLimits(messages_per_second=2, burst=3), clock=lambda: now[0])
+    allowance = MessageRateLimiter(SocketLimits(messages_per_second=2, burst=3), clock=lambda: now[0])
     assert [allowance.spend() for _ in range(4)] == [True, True, True, False]
     now[0] = 0.4
     assert not allowance.spend()

@@ -14,8 +14,8 @@ from tests.support.matrix import OURS
 import leasehold
 from leasehold.documents.live import tickets as module
 from leasehold.documents.live.tickets import Admission, Tickets
-from leasehold.documents.live.worker_notices import Notices, RightsChanged, SessionsEnded
-from leasehold.documents.principal import Principal, principal_of
+from leasehold.documents.live.worker_notices import RightsChanged, SessionsEnded, WorkerNotices
+from leasehold.documents.ports import Principal, principal_of
 
 ANA = Principal("ana", "Ana Äöü", expires_at=time.time() + 3600, session_id="s-1")
 NAMELESS = Principal("bob", "Bob")
@@ -83,7 +83,7 @@ async def test_tickets_are_not_alike(client) -> None:
 
 @pytest.mark.every_way_in
 async def test_a_session_that_ended_has_ended_for_whoever_comes_with_it(client, any_server) -> None:
-    notices, tickets = Notices(client.wire), Tickets(client.wire)
+    notices, tickets = WorkerNotices(client.wire), Tickets(client.wire)
     other = Principal("ana", "Ana", session_id="s-2")
     admissions = [await tickets.use(await tickets.issue(who)) for who in (ANA, other, NAMELESS)]
     assert await notices.have_ended(admissions) == [False, False, False]
@@ -94,7 +94,7 @@ async def test_a_session_that_ended_has_ended_for_whoever_comes_with_it(client, 
 
 
 async def test_all_sessions_of_a_user_end_but_not_those_that_begin_afterwards(client) -> None:
-    notices, tickets = Notices(client.wire), Tickets(client.wire)
+    notices, tickets = WorkerNotices(client.wire), Tickets(client.wire)
     before = await tickets.use(await tickets.issue(ANA))
     someone_else = await tickets.use(await tickets.issue(NAMELESS))
     ended = await notices.end_sessions("ana", None)
@@ -105,7 +105,7 @@ async def test_all_sessions_of_a_user_end_but_not_those_that_begin_afterwards(cl
 
 
 async def test_a_session_called_asterisk_is_only_itself(client) -> None:
-    notices, tickets = Notices(client.wire), Tickets(client.wire)
+    notices, tickets = WorkerNotices(client.wire), Tickets(client.wire)
     admission = await tickets.use(await tickets.issue(ANA))
     await notices.end_sessions("ana", "*")
     assert await notices.have_ended([admission]) == [False]
@@ -114,7 +114,7 @@ async def test_a_session_called_asterisk_is_only_itself(client) -> None:
 
 
 async def test_what_is_remembered_of_ended_sessions_has_a_limit(client, any_server) -> None:
-    notices = Notices(client.wire)
+    notices = WorkerNotices(client.wire)
     for number in range(250):
         await notices.end_sessions("ana", f"s-{number}")
     (key,) = any_server.call("KEYS", "doc_lock:ended:*")
@@ -126,15 +126,15 @@ async def test_what_is_remembered_of_ended_sessions_has_a_limit(client, any_serv
 async def test_other_workers_are_told(valkey) -> None:
     heard, gaps = [], []
     async with leasehold.connect(valkey.url) as here, leasehold.connect(valkey.url) as there:
-        assert await Notices(there.wire).listen(heard.append, lambda: gaps.append(True))
-        told = Notices(here.wire)
-        await told.tell_rights_changed("ana")
-        await told.tell_rights_changed(None)
+        assert await WorkerNotices(there.wire).listen(heard.append, lambda: gaps.append(True))
+        told = WorkerNotices(here.wire)
+        await told.announce_rights_changed("ana")
+        await told.announce_rights_changed(None)
         one = await told.end_sessions("ana", "s-1")
         every = await told.end_sessions("ana", None)
         for nonsense in ("", "{}", "[]", json.dumps({"kind": "sessions_ended"}), '{"kind": "new"}'):
             valkey.call("PUBLISH", "doc_lock:notices", nonsense)
-        await told.tell_rights_changed("last")
+        await told.announce_rights_changed("last")
         async with asyncio.timeout(20):
             while RightsChanged("last") not in heard:
                 await asyncio.sleep(0.01)
