@@ -48,10 +48,10 @@ async def test_what_does_not_exist_is_not_found_by_anybody(needs) -> None:
 async def test_only_owners_take_and_never_a_personal_document(role, is_personal) -> None:
     permissions = PermissionCheck(Policy(Access(role, is_personal=is_personal)))
     if role == "owner" and not is_personal:
-        assert (await permissions.check_take("olga", "doc")).role == "owner"
+        assert (await permissions.check("olga", "doc", "owner", to_take=True)).role == "owner"
     else:
         with pytest.raises(NotAllowed):
-            await permissions.check_take("olga", "doc")
+            await permissions.check("olga", "doc", "owner", to_take=True)
 
 
 async def test_nothing_is_remembered() -> None:
@@ -76,7 +76,7 @@ async def test_nothing_is_remembered() -> None:
 )
 async def test_every_refusal_is_written_down_as_fields(answer, why, caplog) -> None:
     with caplog.at_level(logging.INFO, "leasehold.audit"), pytest.raises((NotAllowed, NotFound)):
-        await PermissionCheck(Policy(answer)).check_take("zoe", "doc")
+        await PermissionCheck(Policy(answer)).check("zoe", "doc", "owner", to_take=True)
     (record,) = [record for record in caplog.records if record.name == "leasehold.audit"]
     fields = (record.action, record.user_id, record.document_id, record.needs, record.why)
     assert fields == ("access_refused", "zoe", "doc", "owner", why)

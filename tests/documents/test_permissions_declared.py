@@ -11,7 +11,6 @@ from tests.documents.serving import Roles, SignIns
 
 import leasehold
 from leasehold.documents.fastapi import lock_router
-from leasehold.documents.http.dependencies import RequiredRole
 from leasehold.documents.http.schemas import Asked
 from leasehold.documents.live.messages import ClientMessage, Leave, Room
 
@@ -41,7 +40,7 @@ def roles_of(router):
     """For each HTTP route: the roles that it declares."""
     routes = [route for route in router.routes if hasattr(route, "dependant")]
     return {
-        route.name: [call.role for call in calls_of(route.dependant) if isinstance(call, RequiredRole)]
+        route.name: [call.role for call in calls_of(route.dependant) if hasattr(call, "role")]
         for route in routes
     }
 

@@ -20,10 +20,10 @@ class PermissionCheck:
     def __init__(self, access: AccessPolicy) -> None:
         self._policy = access
 
-    async def check(self, user_id: str, document_id: str, needs: Role) -> Access:
-        """The user's access, whose role is at least ``needs``.
+    async def check(self, user_id: str, document_id: str, needs: Role, *, to_take: bool = False) -> Access:
+        """The user's access, whose role is at least ``needs``. ``to_take`` refuses personal documents.
 
-        Raises `NotFound` if the document does not exist and `NotAllowed` if the role is not sufficient.
+        Raises `NotFound` if the document does not exist and `NotAllowed` if the user may not do that.
         """
         access = await self._policy.access(user_id, document_id)
         if access is None:
@@ -32,13 +32,8 @@ class PermissionCheck:
         if not may(access, needs):
             self._note(user_id, document_id, needs, f"role {access.role}")
             raise NotAllowed(f"this needs the role {needs} for this document")
-        return access
-
-    async def check_take(self, user_id: str, document_id: str) -> Access:
-        """As `check` for owners; refuses personal documents, which not even their owner can take by force."""
-        access = await self.check(user_id, document_id, "owner")
-        if access.is_personal:
-            self._note(user_id, document_id, "owner", "personal document")
+        if to_take and access.is_personal:
+            self._note(user_id, document_id, needs, "personal document")
             raise NotAllowed("a personal document cannot be taken by force")
         return access
 

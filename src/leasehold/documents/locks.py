@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from leasehold.documents.ports import Access, DocumentStore, Save
     from leasehold.documents.state import Editor, Event, Hold, LockState
 
-__all__ = ["Busy", "DocumentLocks", "Granted", "SaveAnswer"]
-
 
 class DocumentLocks:
     """Locks for people who edit documents. No verb waits for a lock, except a force-take for a few seconds.
@@ -173,10 +171,7 @@ class DocumentLocks:
 async def heartbeat_as(
     access: Access, documents: DocumentLocks, document_id: str, editor: Editor, *, idle_for: float | None
 ) -> tuple[bool, LockState]:
-    """As `DocumentLocks.heartbeat` for editors; viewers only get the state.
-
-    An editor who became a viewer extends nothing: the hold expires.
-    """
+    """As `DocumentLocks.heartbeat` for editors; viewers only get the state, and the hold of a former editor expires."""
     if may(access, "editor"):
         return await documents.heartbeat(document_id, editor, idle_for=idle_for)
     return False, await documents.state(document_id)
@@ -190,12 +185,10 @@ def _check(document_id: str, editor: Editor) -> None:
             size = len(text.encode())
         except UnicodeEncodeError as error:
             raise InvalidRequest(
-                "an editor's id, name and tab must be valid Unicode, without lone surrogates"
+                "an editor's fields must be valid Unicode, without lone surrogates"
             ) from error
         if size > MAX_NAME_BYTES:
-            raise InvalidRequest(
-                f"an editor's id, name and tab may take {MAX_NAME_BYTES} bytes each, not {size}"
-            )
+            raise InvalidRequest(f"an editor's fields may take {MAX_NAME_BYTES} bytes each, not {size}")
 
 
 def _new_ask() -> str:

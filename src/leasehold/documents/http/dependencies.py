@@ -16,14 +16,9 @@ PATTERN = r"^[\x20-\x7e]*$"
 """Printable ASCII."""
 
 DocumentId = Annotated[str, Path(min_length=1, max_length=schemas.MAX_ID, pattern=schemas.ID_PATTERN)]
+UserDependency = Callable[..., Any]
+"""The host application's dependency that returns the user."""
 Tab = Annotated[str | None, Header(alias="Leasehold-Tab", max_length=MAX_LENGTH, pattern=PATTERN)]
-
-
-class RequiredRole:
-    """What a route declares by a dependency of this type: its caller's role for the document is at least ``role``."""
-
-    def __init__(self, role: Role) -> None:
-        self.role: Role = role
 
 
 def digest_of(tab: str | None) -> str:
@@ -31,7 +26,7 @@ def digest_of(tab: str | None) -> str:
     return hashlib.sha256(tab.encode()).hexdigest()[:32] if tab else ""
 
 
-def editor_dependency(current_user: Callable[..., Any]) -> Callable[..., Any]:
+def editor_dependency(current_user: UserDependency) -> Callable[..., Any]:
     """A dependency that returns the calling `Editor`: the user and the tab."""
 
     async def current_editor(user: Annotated[Any, Depends(current_user)], tab: Tab = None) -> Editor:
@@ -42,24 +37,19 @@ def editor_dependency(current_user: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def role_dependency(permissions: PermissionCheck, current_editor: Any) -> Callable[..., Any]:
-    """Returns ``require``: ``require("editor")`` is a dependency that refuses lesser roles and returns the `Access`.
+    """Returns ``require``: ``require("editor")`` is a dependency that refuses lesser roles and returns the `Access`."""
 
-    ``to_take`` refuses personal documents, too.
-    """
-
-    class Required(RequiredRole):
-        def __init__(self, role: Role, *, to_take: bool) -> None:
-            super().__init__(role)
-            self._to_take = to_take
+    class RequiredRole:
+        def __init__(self, role: Role, **conditions: bool) -> None:
+            self.role: Role = role
+            self._conditions = conditions
 
         async def __call__(
             self, document_id: DocumentId, editor: Annotated[Editor, current_editor]
         ) -> Access:
-            if self._to_take:
-                return await permissions.check_take(editor.user_id, document_id)
-            return await permissions.check(editor.user_id, document_id, self.role)
+            return await permissions.check(editor.user_id, document_id, self.role, **self._conditions)
 
-    def require(role: Role, *, to_take: bool = False) -> Any:
-        return Depends(Required(role, to_take=to_take))
+    def require(role: Role, **conditions: bool) -> Any:
+        return Depends(RequiredRole(role, **conditions))
 
     return require

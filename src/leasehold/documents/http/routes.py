@@ -1,6 +1,5 @@
 """The routes of document locks and socket tickets."""
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Depends, Query
@@ -10,8 +9,8 @@ from starlette.responses import Response
 
 from leasehold.documents import audit
 from leasehold.documents.access_control import PermissionCheck
-from leasehold.documents.http import problems, schemas
-from leasehold.documents.http.dependencies import DocumentId, editor_dependency, role_dependency
+from leasehold.documents.http import dependencies, problems, schemas
+from leasehold.documents.http.dependencies import DocumentId, UserDependency
 from leasehold.documents.http.disconnect import cancel_on_disconnect
 from leasehold.documents.http.problems import problem_responses
 from leasehold.documents.live.tickets import LIFETIME, Tickets
@@ -20,38 +19,27 @@ from leasehold.documents.outcomes import Busy
 from leasehold.documents.ports import Access, principal_of
 from leasehold.documents.state import Editor
 
+_LOCK = "/documents/{document_id}/lock"
 _ALWAYS = (401, 422, 429, 503)
 _REFUSED = problem_responses(*_ALWAYS, 403, 404)
-_REFUSED_OR_HELD = problem_responses(*_ALWAYS, 403, 404, 409)
+_CONFLICTS = problem_responses(*_ALWAYS, 403, 404, 409)
 _CLIENT_CLOSED_REQUEST = 499
 
 
 def add_lock_routes(
-    router: APIRouter,
-    documents: DocumentLocks,
-    *,
-    permissions: PermissionCheck,
-    current_user: Callable[..., Any],
+    router: APIRouter, documents: DocumentLocks, *, permissions: PermissionCheck, current_user: UserDependency
 ) -> None:
     """Add the routes to inspect, acquire, release, extend and force-take a lock, and its history."""
-    asking = Depends(editor_dependency(current_user))
-    require = role_dependency(permissions, asking)
+    asking = Depends(dependencies.editor_dependency(current_user))
+    require = dependencies.role_dependency(permissions, asking)
 
-    @router.get(
-        "/documents/{document_id}/lock",
-        response_model=schemas.Lock,
-        responses=_REFUSED,
-        dependencies=[require("viewer")],
-    )
+    @router.get(_LOCK, response_model=schemas.Lock, responses=_REFUSED, dependencies=[require("viewer")])
     async def get_lock(document_id: DocumentId, editor: Annotated[Editor, asking]) -> Response:
         """The lock's state and holder."""
         return _json(schemas.lock_of(await documents.state(document_id), editor))
 
     @router.post(
-        "/documents/{document_id}/lock",
-        response_model=schemas.GrantedLock,
-        responses=_REFUSED_OR_HELD,
-        dependencies=[require("editor")],
+        _LOCK, response_model=schemas.GrantedLock, responses=_CONFLICTS, dependencies=[require("editor")]
     )
     async def acquire_lock(
         document_id: DocumentId,
@@ -66,12 +54,7 @@ def add_lock_routes(
         audit.note("lock_granted", document_id=document_id, person=editor, fence=str(outcome.fence))
         return _json(schemas.granted_lock(outcome, editor))
 
-    @router.delete(
-        "/documents/{document_id}/lock",
-        response_model=schemas.Lock,
-        responses=_REFUSED,
-        dependencies=[require("viewer")],
-    )
+    @router.delete(_LOCK, response_model=schemas.Lock, responses=_REFUSED, dependencies=[require("viewer")])
     async def release_lock(
         document_id: DocumentId,
         editor: Annotated[Editor, asking],
@@ -80,11 +63,7 @@ def add_lock_routes(
         """Stop editing. Changes nothing if the caller does not hold the lock."""
         return _json(schemas.lock_of(await documents.release(document_id, editor, reason=reason), editor))
 
-    @router.post(
-        "/documents/{document_id}/lock/heartbeat",
-        response_model=schemas.ExtendedLock,
-        responses=_REFUSED_OR_HELD,
-    )
+    @router.post(_LOCK + "/heartbeat", response_model=schemas.ExtendedLock, responses=_CONFLICTS)
     async def heartbeat_lock(
         document_id: DocumentId,
         editor: Annotated[Editor, asking],
@@ -98,9 +77,9 @@ def add_lock_routes(
         return _json(schemas.extended_lock(state, editor)) if is_extended else problems.lost(state, editor)
 
     @router.post(
-        "/documents/{document_id}/lock/force-take",
+        _LOCK + "/force-take",
         response_model=schemas.TakenLock,
-        responses=_REFUSED_OR_HELD,
+        responses=_CONFLICTS,
         dependencies=[require("owner", to_take=True)],
     )
     async def force_take_lock(
@@ -117,7 +96,7 @@ def add_lock_routes(
         return _json(schemas.taken_lock(outcome, editor))
 
     @router.get(
-        "/documents/{document_id}/lock/history",
+        _LOCK + "/history",
         response_model=schemas.LockHistory,
         responses=_REFUSED,
         dependencies=[require("viewer")],
@@ -130,7 +109,7 @@ def add_lock_routes(
         return _json(schemas.LockHistory(holds=[schemas.past_hold(hold) for hold in holds]))
 
 
-def add_ticket_route(router: APIRouter, tickets: Tickets, *, current_user: Callable[..., Any]) -> None:
+def add_ticket_route(router: APIRouter, tickets: Tickets, *, current_user: UserDependency) -> None:
     """Add the route that issues tickets for sockets."""
 
     @router.post("/live/ticket", response_model=schemas.Ticket, responses=problem_responses(*_ALWAYS))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from leasehold.documents.state import EndReason  # noqa: TC001 - read by pydantic
 
 if TYPE_CHECKING:
-    from leasehold.documents.locks import Granted
+    from leasehold.documents.outcomes import Granted
     from leasehold.documents.state import Editor, Hold, LockState
 
 MAX_ID = 128
@@ -157,12 +157,7 @@ def granted_lock(granted: Granted, viewer: Editor) -> GrantedLock:
 
 def taken_lock(granted: Granted, viewer: Editor) -> TakenLock:
     """A grant after a force-take, as its holder sees it."""
-    return TakenLock(
-        **_members(granted.state, viewer),
-        fence=str(granted.fence),
-        content_version=granted.content_version,
-        saved=granted.saved,
-    )
+    return TakenLock(**dict(granted_lock(granted, viewer)), saved=granted.saved)
 
 
 def extended_lock(state: LockState, viewer: Editor) -> ExtendedLock:

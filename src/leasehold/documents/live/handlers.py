@@ -62,8 +62,9 @@ class MessageHandlers:
             socket.reply_error(LeaseholdError(), document_id)
 
     async def _answer(self, socket: Socket, message: ClientMessage, document_id: str | None) -> None:
-        if isinstance(message, Join) and document_id not in socket.rooms:
-            self._check_room_limit(socket)
+        is_full = len(socket.rooms) >= self._hub.limits.rooms_per_socket
+        if is_full and isinstance(message, Join) and document_id not in socket.rooms:
+            raise RateLimited("one socket may not watch more documents", retry_after=1)
         recheck = self._hub.presence.recheck
         while True:
             changes = recheck.changes
@@ -82,7 +83,7 @@ class MessageHandlers:
                     socket.reply(Pong())
                 case Authenticate():
                     socket.reply_mistake(
-                        InvalidRequest("authenticate must be the first message, and is sent only once")
+                        InvalidRequest("authenticate must be the first message, and is sent once")
                     )
             return
 
@@ -92,10 +93,6 @@ class MessageHandlers:
             return Access(None)
         assert document_id is not None
         return await self._hub.permissions.check(socket.editor.user_id, document_id, message.needs)
-
-    def _check_room_limit(self, socket: Socket) -> None:
-        if len(socket.rooms) >= self._hub.limits.rooms_per_socket:
-            raise RateLimited("one socket may not watch more documents", retry_after=1)
 
     async def _join(self, socket: Socket, document_id: str, access: Access, changes: int) -> bool:
         """Join the room; False if permissions have changed since ``changes`` was read."""

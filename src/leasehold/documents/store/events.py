@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("leasehold")
 
-# Where pub/sub is not available, listeners poll this often.
-_DEAF_INTERVAL = 1.0
-
 
 class EventBus:
     """One subscription for all listeners. Events are hints: they may be lost, or come twice."""
@@ -57,9 +54,7 @@ class EventBus:
         key = object()
         self._listeners[key] = (hear, resumed)
         if not self._is_heard and (self._listening is None or self._listening.done()):
-            work = keep_subscribed(
-                self.subscribe, self._resume, deaf_every=_DEAF_INTERVAL, to="document events"
-            )
+            work = keep_subscribed(self.subscribe, self._resume, deaf_every=1.0, to="document events")
             self._listening = asyncio.get_running_loop().create_task(work, name="leasehold-listen")
 
         def end() -> None:
