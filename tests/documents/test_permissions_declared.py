@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 import pytest
 from fastapi import Depends
 from tests.documents.host import DictStore
-from tests.documents.serving import Roles, SignIns
+from tests.documents.workers import Roles, SignIns
 
 import leasehold
 from leasehold.documents.fastapi import lock_router

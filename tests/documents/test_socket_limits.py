@@ -1,4 +1,4 @@
-"""Who may connect at all, and how much they may say."""
+"""Allowed origins, and the rate limit of messages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_other_pages_may_not(origin, host) -> None:
     assert not is_allowed(origin, host, [APP])
 
 
-def test_an_asterisk_lets_every_page_in() -> None:
+def test_an_asterisk_allows_every_page() -> None:
     assert is_allowed("https://anywhere.example.com", "wiki.example.com", ["*"])
 
 
@@ -66,6 +66,6 @@ def test_a_burst_is_spent_and_comes_back_with_time() -> None:
 
 
 @pytest.mark.parametrize("name", SocketLimits.__slots__)
-def test_a_limit_of_nothing_is_refused(name) -> None:
+def test_a_limit_of_zero_is_refused(name) -> None:
     with pytest.raises(InvalidRequest):
         SocketLimits(**{name: 0})

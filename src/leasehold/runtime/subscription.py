@@ -27,9 +27,10 @@ async def keep_subscribed(
         try:
             is_heard = await subscribe()
         except Exception as error:  # noqa: BLE001 - whatever it is, events must arrive again soon
-            if str(error) != last_error:  # not at every try: a store may be away for hours
-                last_error = str(error)
-                _log.warning("no subscription to %s yet: %s", to, error or type(error).__name__)
+            reason = str(error) or type(error).__name__
+            if reason != last_error:  # not at every try: a store may be away for hours
+                _log.warning("no subscription to %s yet: %s", to, reason)
+            last_error = reason
             await asyncio.sleep(_RETRY_EVERY)
         else:
             break

@@ -1,4 +1,4 @@
-"""Two people at two tabs each, and an owner, doing anything in any order; compared with the model at every step."""
+"""Random actions of two people at two tabs each and an owner, compared with the model at every step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PEOPLE = [
 PAUSES = [0.0] * 12 + [0.02] * 4 + [0.1] * 3 + [0.25, 0.45, 1.2]
 
 
-class Ramble:
+class RandomWalk:
     """One document and its model."""
 
     def __init__(self, document_id: str, lock_store: DocumentLockStore, seed: int) -> None:
@@ -177,7 +177,7 @@ class Ramble:
             )
 
     def check_events(self) -> None:
-        """What was told is what has happened, in this order, and each newer than the one before."""
+        """The events are the model's, in its order, and each is newer than the one before."""
         told = []
         for event in self.events:
             number = {fence: number for number, fence in self.fences.items()}.get(event.state.version.fence)

@@ -1,4 +1,4 @@
-"""Who may do what, and that it is written down."""
+"""The permission check, and the log of its refusals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEEDS = ("viewer", "editor", "owner")
 
 
 class Policy:
-    """Answers whatever it is told to, and counts."""
+    """Returns a given access, and counts the calls."""
 
     def __init__(self, answer: Access | None) -> None:
         self.answer = answer
@@ -38,7 +38,7 @@ async def test_a_role_may_do_what_the_ones_below_may_and_no_more(role, needs) ->
 
 
 @pytest.mark.parametrize("needs", NEEDS)
-async def test_what_does_not_exist_is_not_found_by_anybody(needs) -> None:
+async def test_a_document_that_does_not_exist_is_not_found(needs) -> None:
     with pytest.raises(NotFound):
         await PermissionCheck(Policy(None)).check("ana", "doc", needs)
 
@@ -54,7 +54,7 @@ async def test_only_owners_take_and_never_a_personal_document(role, is_personal)
             await permissions.check("olga", "doc", "owner", to_take=True)
 
 
-async def test_nothing_is_remembered() -> None:
+async def test_the_policy_is_asked_at_every_call() -> None:
     policy = Policy(Access("editor"))
     permissions = PermissionCheck(policy)
     await permissions.check("ana", "doc", "editor")
@@ -74,7 +74,7 @@ async def test_nothing_is_remembered() -> None:
     ],
     ids=["missing", "stranger", "viewer", "personal"],
 )
-async def test_every_refusal_is_written_down_as_fields(answer, why, caplog) -> None:
+async def test_every_refusal_is_logged_as_fields(answer, why, caplog) -> None:
     with caplog.at_level(logging.INFO, "leasehold.audit"), pytest.raises((NotAllowed, NotFound)):
         await PermissionCheck(Policy(answer)).check("zoe", "doc", "owner", to_take=True)
     (record,) = [record for record in caplog.records if record.name == "leasehold.audit"]
@@ -83,7 +83,7 @@ async def test_every_refusal_is_written_down_as_fields(answer, why, caplog) -> N
     assert "zoe" in record.getMessage()
 
 
-async def test_what_is_allowed_is_not_a_refusal(caplog) -> None:
+async def test_a_permitted_call_is_not_logged(caplog) -> None:
     with caplog.at_level(logging.INFO, "leasehold.audit"):
         await PermissionCheck(Policy(Access("viewer"))).check("vera", "doc", "viewer")
     assert not caplog.records
