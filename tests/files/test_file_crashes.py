@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.documents.cancelling import CancelledAt
+from tests.documents.cancellation import CancelledAt
 from tests.support.processes import Child
 from tests.support.waiting import LIMIT, eventually_async
 

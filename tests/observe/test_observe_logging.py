@@ -255,11 +255,11 @@ def test_lines_of_others_become_json_too() -> None:
             "levelname": "INFO",
             "msg": "granted %s",
             "args": ("x",),
-            "deed": "lock_granted",
+            "action": "lock_granted",
         }
     )
     line = json.loads(formatter.format(record))
-    assert (line["event"], line["level"], line["deed"]) == ("granted x", "info", "lock_granted")
+    assert (line["event"], line["level"], line["action"]) == ("granted x", "info", "lock_granted")
     assert line["logger"] == "leasehold.audit"
     ours = logging.makeLogRecord({"name": LOGGER, "msg": '{"event": "acquire"}'})
     assert json.loads(formatter.format(ours)) == {"event": "acquire"}
