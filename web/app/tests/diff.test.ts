@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { textOf } from '../src/ui/comparing/contentText';
-import { type Change, diffWords, wordsOf } from '../src/ui/comparing/diff';
+import { textOf } from '../src/ui/comparison/contentText';
+import { type Change, diffWords, wordsOf } from '../src/ui/comparison/diff';
 
 function sides(changes: readonly Change[]): [string, string] {
   const textWithout = (kind: string) =>

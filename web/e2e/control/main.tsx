@@ -16,7 +16,7 @@ const live =
     ? null
     : connectLive({ url: '/ws', credentials: async () => ({ token: user.access_token }) });
 const clock = () =>
-  new Worker(new URL('../../packages/react/src/ticking/ticker.worker.ts', import.meta.url), {
+  new Worker(new URL('../../packages/react/src/clock/ticker.worker.ts', import.meta.url), {
     type: 'module',
   });
 const ticker = asked.get('ticker') === 'page' ? pageTicker() : workerTicker(clock);

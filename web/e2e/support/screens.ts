@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, type Page } from '@playwright/test';
 import { expectAccessible } from './accessibility';
-import { Desk } from './desk';
+import { Desk } from './documentPage';
 
 const FOLDER = new URL('../screens/', import.meta.url);
 

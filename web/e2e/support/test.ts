@@ -1,11 +1,11 @@
 import { type BrowserContext, type BrowserContextOptions, test as base, expect } from '@playwright/test';
+import { Caller, type Name } from './apiClient';
+import { watchForTrouble } from './browserErrors';
 import { type StoredTexts, storedTexts } from './database';
-import { Desk, signIn } from './desk';
+import { Desk, signIn } from './documentPage';
 import { addClocks } from './pageClock';
-import { Caller, type Name } from './people';
 import type { Service } from './service';
 import { type Holds, sharedService } from './services';
-import { watchForTrouble } from './trouble';
 import { startWatchdog } from './watchdog';
 
 /** A document of the demo team that nobody has touched: version 1 says `FIRST`. */

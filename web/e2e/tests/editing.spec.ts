@@ -1,6 +1,6 @@
+import { heldBack } from '../support/heldRequests';
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
-import { heldBack } from '../support/traffic';
 
 test('the first key takes the lock, and everybody else sees who edits and cannot type', async ({
   open,

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from '@playwright/test';
+import { Caller } from '../support/apiClient';
 import { type BackgroundBrowser, hide, startBackgroundBrowser } from '../support/backgroundBrowser';
 import { CONTROL_PATH } from '../support/controlPage';
-import { Desk, signIn } from '../support/desk';
-import { Caller } from '../support/people';
+import { Desk, signIn } from '../support/documentPage';
 import { sharedService } from '../support/services';
 import { expect, test } from '../support/test';
 

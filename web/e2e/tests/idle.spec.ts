@@ -1,5 +1,5 @@
+import type { Caller } from '../support/apiClient';
 import { skip, startClock, stopClock } from '../support/pageClock';
-import type { Caller } from '../support/people';
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
 

@@ -1,5 +1,5 @@
 import type { Page } from '@playwright/test';
-import type { Desk } from '../support/desk';
+import type { Desk } from '../support/documentPage';
 import { expect, test } from '../support/test';
 
 const ROUNDS = 12;

@@ -1,5 +1,5 @@
 import { expectAccessible } from '../support/accessibility';
-import { Desk, signIn } from '../support/desk';
+import { Desk, signIn } from '../support/documentPage';
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
 

@@ -1,4 +1,4 @@
-import { Desk } from '../support/desk';
+import { Desk } from '../support/documentPage';
 import { startClock, stopClock } from '../support/pageClock';
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';

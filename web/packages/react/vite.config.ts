@@ -6,7 +6,7 @@ export default defineConfig({
     lib: {
       entry: {
         index: fileURLToPath(new URL('src/index.ts', import.meta.url)),
-        'ticker.worker': fileURLToPath(new URL('src/ticking/ticker.worker.ts', import.meta.url)),
+        'ticker.worker': fileURLToPath(new URL('src/clock/ticker.worker.ts', import.meta.url)),
       },
       formats: ['es'],
     },

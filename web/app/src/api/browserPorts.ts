@@ -1,4 +1,4 @@
-import type { SessionNews, SessionPorts } from './session';
+import type { SessionNews, SessionPorts } from './login';
 
 const NAME = 'leasehold-session';
 

@@ -1,6 +1,6 @@
 import { createContext, useContext, useSyncExternalStore } from 'react';
 import type { Client } from './client';
-import type { Session, SessionState, SessionUser } from './session';
+import type { Session, SessionState, SessionUser } from './login';
 
 interface Api {
   readonly session: Session;

@@ -1,8 +1,8 @@
 import { QueryClientProvider } from '@tanstack/react-query';
 import { ApiContext } from '../api/context';
-import { Speaking } from '../ui/Speaking';
-import { Boundary } from './Boundary';
-import { Gate } from './Gate';
+import { Speaking } from '../ui/LanguageProvider';
+import { Boundary } from './ErrorBoundary';
+import { Gate } from './LoginGate';
 import type { Services } from './services';
 
 export function App({ services }: { readonly services: Services }) {

@@ -2,10 +2,10 @@ import { pageTab } from '@leasehold/react';
 import { QueryClient } from '@tanstack/react-query';
 import { browserPorts } from '../api/browserPorts';
 import { Client } from '../api/client';
+import { Session } from '../api/login';
 import { Problem } from '../api/problem';
-import { Session } from '../api/session';
 import type { Lines } from '../live/context';
-import { openLines } from '../live/lines';
+import { openLines } from '../live/lockClient';
 
 /** Everything that lives as long as the page, made once. */
 export class Services {

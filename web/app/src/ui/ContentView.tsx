@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import { type Content, textOf } from './comparing/contentText';
+import { type Content, textOf } from './comparison/contentText';
 
 /** Content to read, without an editor. What is not known is shown as its text. */
 export function ContentView({ content }: { readonly content: Content }) {

@@ -5,7 +5,7 @@ import { Link } from '../../ui/routing/Link';
 import { paths } from '../../ui/routing/paths';
 import { TimeAgo } from '../../ui/TimeAgo';
 import { useIsVisible } from '../../ui/useIsVisible';
-import { EditingMark } from './EditingMark';
+import { EditingMark } from './EditorBadge';
 
 interface DocumentRowProps {
   readonly document: DocumentSummary;

@@ -6,15 +6,15 @@ import { queries } from '../../api/queries';
 import { Alert, ProblemAlert, problemText } from '../../ui/Alert';
 import { ContentView } from '../../ui/ContentView';
 import { CopyButton } from '../../ui/CopyButton';
-import { Comparison } from '../../ui/comparing/Comparison';
-import { textOf } from '../../ui/comparing/contentText';
+import { Comparison } from '../../ui/comparison/Comparison';
+import { textOf } from '../../ui/comparison/contentText';
 import { useSpeech } from '../../ui/language';
 import { Loading, NotFound } from '../../ui/Message';
 import { Page } from '../../ui/Page';
 import { Link } from '../../ui/routing/Link';
 import { paths } from '../../ui/routing/paths';
 import { TimeAgo } from '../../ui/TimeAgo';
-import { discardDraft, restoreDraft } from './settling';
+import { discardDraft, restoreDraft } from './draftActions';
 
 interface DraftPageProps {
   readonly documentId: string;

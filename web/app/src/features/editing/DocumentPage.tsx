@@ -4,7 +4,7 @@ import { Problem } from '../../api/problem';
 import { queries } from '../../api/queries';
 import { ProblemAlert } from '../../ui/Alert';
 import { Loading, NotFound } from '../../ui/Message';
-import { Desk } from './Desk';
+import { Desk } from './DocumentEditor';
 
 /** A document to read, and to edit by whoever may. */
 export function DocumentPage({ documentId }: { readonly documentId: string }) {

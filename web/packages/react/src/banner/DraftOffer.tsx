@@ -1,5 +1,5 @@
-import type { DocumentLock } from '../editing/documentLock';
-import { timeOfDay } from './describing';
+import type { DocumentLock } from '../editing/view/documentLock';
+import { timeOfDay } from './description';
 import type { LockMessages } from './messages';
 import type { CompareTarget } from './OutcomeActions';
 

@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
-import type { DocumentLock } from '../editing/documentLock';
+import type { DocumentLock } from '../editing/view/documentLock';
 import { DraftOffer } from './DraftOffer';
-import { describe } from './describing';
+import { describe } from './description';
 import { type LockMessages, messages as languages, withoutKeeping } from './messages';
 import { type CompareTarget, OutcomeActions } from './OutcomeActions';
 import { TakeOver } from './TakeOver';

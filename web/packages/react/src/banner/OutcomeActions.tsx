@@ -1,6 +1,6 @@
 import type { Draft } from '../drafts/draft';
-import type { DocumentLock } from '../editing/documentLock';
-import type { TextOutcome } from '../editing/notices';
+import type { TextOutcome } from '../editing/terms/notices';
+import type { DocumentLock } from '../editing/view/documentLock';
 import type { LockMessages } from './messages';
 
 /** What can be compared with the document as it is now. */

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { DocumentLock } from '../editing/documentLock';
+import type { DocumentLock } from '../editing/view/documentLock';
 import type { LockMessages } from './messages';
 
 interface TakeOverProps {

@@ -1,4 +1,4 @@
-import type { Content } from '../editing/content';
+import type { Content } from '../protocol/content';
 
 /** Text that the service has not acknowledged. */
 export interface Draft {

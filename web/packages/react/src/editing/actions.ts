@@ -1,8 +1,8 @@
 import { newId } from '../protocol/tab';
-import type { DocumentLockActions } from './documentLock';
-import type { DocumentSession } from './documentSession';
-import type { Input } from './inputs';
-import type { Session } from './session';
+import type { DocumentSession } from './documentController';
+import type { Input } from './machine/inputs';
+import type { Session } from './machine/state';
+import type { DocumentLockActions } from './view/documentLock';
 
 /** What a component can do, each once for the session's whole life. */
 export function actionsOf(session: DocumentSession, retryLive: () => void): DocumentLockActions {

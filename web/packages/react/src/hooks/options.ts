@@ -1,11 +1,11 @@
+import type { Ticker } from '../clock/ticker';
 import type { DraftStore } from '../drafts/draft';
-import type { Content } from '../editing/content';
-import type { Role } from '../editing/documentLock';
-import type { DocumentService } from '../editing/service';
-import type { Times } from '../editing/times';
+import type { DocumentService } from '../editing/terms/service';
+import type { Times } from '../editing/terms/times';
+import type { Role } from '../editing/view/documentLock';
 import type { Live } from '../live/live';
+import type { Content } from '../protocol/content';
 import type { Tabs } from '../tabs/tabs';
-import type { Ticker } from '../ticking/ticker';
 import type { Transport } from '../transport/transport';
 
 export interface DocumentLockOptions {

@@ -1,5 +1,5 @@
-import type { Ports } from '../editing/performing';
-import { restService } from '../editing/restService';
+import { restService } from '../editing/effects/restService';
+import type { Ports } from '../editing/effects/runner';
 import type { Live } from '../live/live';
 import type { Tabs } from '../tabs/tabs';
 import type { DocumentLockOptions } from './options';

@@ -1,11 +1,11 @@
 import { useEffect, useInsertionEffect, useMemo, useRef, useSyncExternalStore } from 'react';
+import { workerTicker } from '../clock/workerTicker';
 import { indexedDrafts } from '../drafts/indexedDrafts';
 import { actionsOf } from '../editing/actions';
-import type { DocumentLock } from '../editing/documentLock';
-import { DocumentSession } from '../editing/documentSession';
+import { DocumentSession } from '../editing/documentController';
+import type { DocumentLock } from '../editing/view/documentLock';
 import { newId } from '../protocol/tab';
 import { broadcastTabs } from '../tabs/broadcastTabs';
-import { workerTicker } from '../ticking/workerTicker';
 import type { DocumentLockOptions } from './options';
 import { portsOf } from './portsOf';
 

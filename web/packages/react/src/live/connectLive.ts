@@ -1,10 +1,10 @@
 import type { ClientMessage, Credentials } from '../protocol/messages.generated';
 import { pageTab } from '../protocol/tab';
-import { Line, type OpenSocket } from './line';
+import { Line, type OpenSocket } from './connection';
 import type { Live, LiveEvent, LivePhase } from './live';
-import { next } from './next';
 import { type Effect, type Input, initialState, type LiveState } from './state';
 import { Timers } from './timers';
+import { next } from './transition';
 
 export interface LiveOptions {
   /** The socket's address; a path means where the page came from. */

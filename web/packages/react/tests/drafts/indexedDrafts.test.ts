@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { type Draft, indexedDrafts } from '../../src';
-import { DraftKeeper } from '../../src/drafts/draftKeeper';
+import { DraftKeeper } from '../../src/drafts/draftWriter';
 import { MemoryDrafts } from '../support/memoryDrafts';
 
 function draft(id: string, more: Partial<Draft> = {}): Draft {

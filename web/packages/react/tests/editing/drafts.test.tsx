@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { MemoryDrafts } from '../support/memoryDrafts';
 import { ModelServer } from '../support/modelServer';
 import { ModelTabs } from '../support/modelTabs';
-import { ana, bob, moment, pass, useFakeTime, vera, visit } from '../support/visiting';
+import { ana, bob, moment, pass, useFakeTime, vera, visit } from '../support/visit';
 
 let server: ModelServer;
 let drafts: MemoryDrafts;

@@ -2,7 +2,7 @@ import { act } from '@testing-library/react';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { MemoryDrafts } from '../support/memoryDrafts';
 import { ModelServer } from '../support/modelServer';
-import { ana, bob, moment, pass, useFakeTime, visit } from '../support/visiting';
+import { ana, bob, moment, pass, useFakeTime, visit } from '../support/visit';
 
 let server: ModelServer;
 

@@ -7,15 +7,15 @@ import {
   pageTicker,
   restService,
 } from '../../src';
+import { steadyClock } from '../../src/clock/steadyClock';
 import { actionsOf } from '../../src/editing/actions';
-import { DocumentSession } from '../../src/editing/documentSession';
-import type { Lingering } from '../../src/editing/lingering';
-import { steadyClock } from '../../src/ticking/steadyClock';
+import { DocumentSession } from '../../src/editing/documentController';
+import type { Lingering } from '../../src/editing/effects/pendingReleases';
 import { dice } from '../support/dice';
 import { MemoryDrafts } from '../support/memoryDrafts';
 import { ModelServer, type Visitor } from '../support/modelServer';
 import { ModelTabs } from '../support/modelTabs';
-import { ana, bob, olga, useFakeTime } from '../support/visiting';
+import { ana, bob, olga, useFakeTime } from '../support/visit';
 
 const SEEDS = process.env.TEST_FULL ? 150 : 40;
 const STEPS = 90;

@@ -2,7 +2,7 @@ import { act } from '@testing-library/react';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { pageTab } from '../../src';
 import { ModelServer } from '../support/modelServer';
-import { ana, pass, useFakeTime, visit } from '../support/visiting';
+import { ana, pass, useFakeTime, visit } from '../support/visit';
 
 let server: ModelServer;
 const second = { ...ana, tab: 'ana-2' };

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { connectLive, type LiveEvent } from '../../src';
-import type { SocketLike } from '../../src/live/line';
+import type { SocketLike } from '../../src/live/connection';
 import { changed, joined, lockState, welcome } from '../support/lockStates';
 
 class ScriptedSocket implements SocketLike {

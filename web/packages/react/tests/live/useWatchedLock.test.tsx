@@ -2,7 +2,7 @@ import { act, renderHook } from '@testing-library/react';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { connectLive, useLivePhase, useWatchedLock } from '../../src';
 import { ModelServer } from '../support/modelServer';
-import { bob, pass, useFakeTime, vera } from '../support/visiting';
+import { bob, pass, useFakeTime, vera } from '../support/visit';
 
 beforeEach(useFakeTime);
 afterEach(() => {

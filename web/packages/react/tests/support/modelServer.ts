@@ -1,4 +1,4 @@
-import type { SocketLike } from '../../src/live/line';
+import type { SocketLike } from '../../src/live/connection';
 import type { ClientMessage, Lock, ServerMessage } from '../../src/protocol/messages.generated';
 import {
   type Transport,

@@ -2,7 +2,7 @@ import { act } from '@testing-library/react';
 import { afterEach, expect, test, vi } from 'vitest';
 import { type ElectronBridge, electronTransport, Unreachable } from '../../src';
 import { ModelServer } from '../support/modelServer';
-import { ana, bob, pass, useFakeTime, visit } from '../support/visiting';
+import { ana, bob, pass, useFakeTime, visit } from '../support/visit';
 
 afterEach(() => {
   vi.useRealTimers();

@@ -1,0 +1,85 @@
+import { useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { useClient, useSession } from '../api/context';
+import type { SessionUser } from '../api/login';
+import { queries } from '../api/queries';
+import { useLines } from '../live/context';
+import { Avatar } from '../ui/Avatar';
+import { useSpeech } from '../ui/language';
+import { Link } from '../ui/routing/Link';
+import { navigate } from '../ui/routing/location';
+import { paths } from '../ui/routing/paths';
+import { LanguageSwitch } from './LanguageSwitch';
+
+// For React to take the old page down, which then sends its last request.
+const LEAVING_MS = 50;
+// Text that could not be saved by then is kept in this browser.
+const PATIENCE_MS = 5_000;
+
+interface FrameProps {
+  readonly user: SessionUser | null;
+  readonly children: ReactNode;
+}
+
+/** What is around every page. */
+export function Frame({ user, children }: FrameProps) {
+  const { t } = useSpeech();
+  return (
+    <>
+      <a className="skip-link" href="#content">
+        {t.skipToContent}
+      </a>
+      <header className="bar">
+        <Link to={paths.documents()} className="brand">
+          <img src="/icon.svg" alt="" width="28" height="28" />
+          {t.appName}
+        </Link>
+        {user && <Navigation />}
+        <div className="bar-end">
+          <LanguageSwitch />
+          {user && <Account user={user} />}
+        </div>
+      </header>
+      <main id="content" className="main" tabIndex={-1}>
+        {children}
+      </main>
+    </>
+  );
+}
+
+function Navigation() {
+  const { t } = useSpeech();
+  const teams = useQuery(queries.applications(useClient())).data ?? [];
+  return (
+    <nav aria-label={t.mainNavigation} className="bar-nav">
+      <Link to={paths.documents()}>{t.navDocuments}</Link>
+      {teams.some((team) => team.role === 'owner') && <Link to={paths.editingNow()}>{t.navEditingNow}</Link>}
+    </nav>
+  );
+}
+
+function Account({ user }: { readonly user: SessionUser }) {
+  const { t } = useSpeech();
+  const session = useSession();
+  const lines = useLines();
+  async function leave() {
+    // First the document is left, which saves what is not saved: afterwards nobody would be there to do it.
+    navigate(paths.documents());
+    await new Promise((resolve) => setTimeout(resolve, LEAVING_MS));
+    await Promise.race([lines.settled(), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
+    await session.signOut().catch(() => undefined);
+    navigate(paths.signIn());
+  }
+  return (
+    <>
+      <span className="visually-hidden">{t.signedInAs(user.name)}</span>
+      <span className="account" aria-hidden="true">
+        <Avatar name={user.name} />
+        {user.name}
+      </span>
+      <button type="button" className="button button-quiet" onClick={leave}>
+        {t.signOut}
+      </button>
+    </>
+  );
+}

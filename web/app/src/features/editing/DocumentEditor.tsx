@@ -1,0 +1,77 @@
+import { messages as bannerMessages, LockBanner, useDocumentLock } from '@leasehold/react';
+import { useState } from 'react';
+import { useUser } from '../../api/context';
+import type { Document } from '../../api/schema.generated';
+import { useLines } from '../../live/context';
+import { useSpeech } from '../../ui/language';
+import { useTitle } from '../../ui/Page';
+import { Link } from '../../ui/routing/Link';
+import { navigate } from '../../ui/routing/location';
+import { paths } from '../../ui/routing/paths';
+import { isForeign } from './content';
+import { Paper } from './DocumentText';
+import { DocumentTitle } from './DocumentTitle';
+import { LocalDraft } from './LocalDraft';
+import { RescuedLink } from './RescuedLink';
+import { SaveState } from './SaveState';
+import { Toolbar } from './Toolbar';
+import { useDocumentEditor } from './useDocumentEditor';
+import { useFreshQueries } from './useQueryInvalidation';
+
+/** One document under its lock: title, banner, editor, and what was kept. */
+export function Desk({ document }: { readonly document: Document }) {
+  const { t, language } = useSpeech();
+  const { id, role } = document;
+  const { live, transport, ticker } = useLines();
+  const lock = useDocumentLock(id, { user: useUser(), role, live, transport, ticker });
+  const editor = useDocumentEditor(lock, t.documentText);
+  const [isCompared, setIsCompared] = useState(false);
+  useTitle(document.title);
+  useFreshQueries(id, lock);
+  const shown = lock.loaded?.content ?? document.content;
+  const isReadOnly = role === 'viewer' || isForeign(shown);
+
+  return (
+    <article className="page page-desk">
+      <p className="crumbs">
+        <Link to={paths.documents()}>{t.documents}</Link>
+      </p>
+      <header className="desk-head">
+        <DocumentTitle document={document} />
+        <div className="desk-facts">
+          <SaveState lock={lock} />
+          <nav className="actions" aria-label={t.document}>
+            {role !== 'viewer' && <RescuedLink documentId={id} />}
+            <Link to={paths.history(id)}>{t.history}</Link>
+          </nav>
+        </div>
+      </header>
+      <LockBanner
+        lock={lock}
+        messages={bannerMessages[language]}
+        showsDraft={false}
+        onView={(version) => navigate(paths.version(id, version))}
+        onCompare={(target) => {
+          if (target.kind === 'version') navigate(paths.version(id, target.version));
+          else if (target.kind === 'rescued') navigate(paths.draft(id, target.draftId));
+          else setIsCompared(true);
+        }}
+      />
+      {isForeign(shown) && <p className="hint">{t.foreignContent}</p>}
+      {lock.draft && (
+        <LocalDraft
+          lock={lock}
+          draft={lock.draft}
+          editor={editor}
+          current={shown}
+          isCompared={isCompared}
+          onCompare={setIsCompared}
+        />
+      )}
+      <div className="sheet sheet-editor">
+        {!isReadOnly && <Toolbar editor={editor} lock={lock} />}
+        <Paper editor={editor} content={shown} lock={lock} />
+      </div>
+    </article>
+  );
+}

@@ -1,0 +1,158 @@
+import type { Page } from '@playwright/test';
+import { Desk, signIn } from '../support/documentPage';
+import { stopRenderers } from '../support/rendererPause';
+import { screen } from '../support/screens';
+import { expect, FIRST, test } from '../support/test';
+
+test.use({ holds: 'short' });
+
+test('a tab that crashes frees the document when its hold ends, and everybody is told', async ({
+  open,
+  fresh,
+}) => {
+  const ana = await open('Ana');
+  const ben = await open('Ben');
+  await ana.take(' Dogs wait outside.');
+  await ben.isAt('other');
+  // A moment after each key; what is younger than that would be lost with the tab.
+  await expect.poll(() => keptTexts(ana.page)).toContain('Dogs wait outside.');
+  const crashed = ana.page.waitForEvent('crash');
+  const session = await ana.page.context().newCDPSession(ana.page);
+  // It never answers.
+  session.send('Page.crash').catch(() => undefined);
+  await crashed;
+  await ben.isAt('free');
+  await ben.take(' Cats may come in.');
+
+  // What Ana had typed is still in her browser.
+  const again = new Desk(await ana.page.context().newPage());
+  await again.page.goto(fresh.url);
+  const offer = again.page.getByRole('region', {
+    name: 'There is text of yours that is not in the document',
+  });
+  await expect(offer).toBeVisible();
+  await offer.getByRole('button', { name: 'Compare' }).click();
+  await expect(offer.getByText('Dogs wait outside.')).toBeVisible();
+});
+
+test('a frozen holder loses the lock; what it had typed is rescued when it wakes, and nothing is overwritten', async ({
+  playwright,
+  launchOptions,
+  open,
+  fresh,
+}) => {
+  // A browser of her own, so that only hers stands still.
+  const browser = await playwright.chromium.launch(launchOptions);
+  try {
+    const ana = new Desk(await browser.newPage({ locale: 'en-GB', viewport: { width: 1000, height: 640 } }));
+    await ana.page.goto(fresh.url);
+    await signIn(ana.page, 'Ana');
+    const ben = await open('Ben');
+    await ana.take(' Dogs wait outside.');
+    await ben.isAt('other');
+
+    const thaw = await stopRenderers(browser);
+    try {
+      await ben.isAt('free');
+      await ben.take(' Cats may come in.');
+      await ben.press('Stop editing');
+      await ben.isAt('free');
+      await ben.take(' Or not.');
+    } finally {
+      thaw();
+    }
+
+    await ana.isAt('lost');
+    await expect(ana.sentence).toHaveText(
+      'You are not editing any more: the connection was away for too long Your text is kept as a draft beside the document',
+    );
+    await expect(ana.page.getByRole('link', { name: 'Rescued drafts (1)' })).toBeVisible();
+    await expect(ana.editor).toHaveText(`${FIRST} Cats may come in.`);
+    const { versions, drafts } = await fresh.stored();
+    // By its text: Ben types on, and what he types may be saved by now.
+    expect(versions).toContainEqual({ number: 2, author: 'Ben', text: `${FIRST} Cats may come in.` });
+    expect(versions.map(({ author }) => author)).not.toContain('Ana');
+    expect(drafts).toMatchObject([
+      { author: 'Ana', reason: 'stale_fence', text: `${FIRST} Dogs wait outside.` },
+    ]);
+    await screen(ana, 'lost-rescued');
+
+    await ben.press('Stop editing');
+    await ana.press('Compare');
+    await ana.page.getByRole('button', { name: 'Restore as the newest version' }).click();
+    await expect(ana.page.getByRole('status').getByText('restored')).toBeVisible();
+    expect((await fresh.stored()).versions.at(-1)).toMatchObject({ text: `${FIRST} Dogs wait outside.` });
+  } finally {
+    await browser.close();
+  }
+});
+
+test('a frozen holder whose place nobody took goes on where it was', async ({
+  playwright,
+  launchOptions,
+  olga,
+  fresh,
+}) => {
+  const browser = await playwright.chromium.launch(launchOptions);
+  try {
+    const ana = new Desk(await browser.newPage({ locale: 'en-GB' }));
+    await ana.page.goto(fresh.url);
+    await signIn(ana.page, 'Ana');
+    await ana.take(' Dogs wait outside.');
+    const thaw = await stopRenderers(browser);
+    try {
+      await expect.poll(async () => (await olga.lock(fresh.id)).locked).toBe(false);
+    } finally {
+      thaw();
+    }
+    await expect
+      .poll(async () => (await fresh.stored()).versions.at(-1))
+      .toMatchObject({ number: 2, author: 'Ana', text: `${FIRST} Dogs wait outside.` });
+    expect((await fresh.stored()).drafts).toEqual([]);
+    await ana.take(' And cats.');
+  } finally {
+    await browser.close();
+  }
+});
+
+test('offline for too long: the text is kept, and rescued when the network is back', async ({
+  open,
+  fresh,
+}) => {
+  const ana = await open('Ana');
+  const ben = await open('Ben');
+  await ana.take(' Dogs wait outside.');
+  await ben.isAt('other');
+  await ana.page.context().setOffline(true);
+  await ana.isAt('offline');
+  await ana.type(' And cats.');
+  await ben.isAt('free');
+  await ben.take(' Cats may come in.');
+  await ben.press('Stop editing');
+  await ben.isAt('free');
+  await ana.page.context().setOffline(false);
+  await expect
+    .poll(async () => (await fresh.stored()).drafts)
+    .toMatchObject([{ author: 'Ana', text: `${FIRST} Dogs wait outside. And cats.` }]);
+  await expect(ana.editor).toHaveText(`${FIRST} Cats may come in.`);
+  await expect(ana.sentence).toContainText('Your text is kept as a draft beside the document');
+});
+
+/** What is in the browser's own database, as it is there. */
+function keptTexts(page: Page): Promise<string> {
+  return page.evaluate(
+    () =>
+      new Promise((resolve, reject) => {
+        const opening = indexedDB.open('leasehold-drafts');
+        opening.onerror = () => reject(opening.error);
+        opening.onsuccess = () => {
+          const reading = opening.result.transaction('drafts').objectStore('drafts').getAll();
+          reading.onerror = () => reject(reading.error);
+          reading.onsuccess = () => {
+            opening.result.close();
+            resolve(JSON.stringify(reading.result));
+          };
+        };
+      }),
+  );
+}

@@ -1,0 +1,112 @@
+import { expectAccessible } from '../support/accessibility';
+import { heldBack } from '../support/heldRequests';
+import { startClock, stopClock } from '../support/pageClock';
+import { screen } from '../support/screens';
+import { expect, FIRST, test } from '../support/test';
+
+test('an owner takes over: the previous text is saved first, and both see what became of it', async ({
+  open,
+  fresh,
+}) => {
+  const ana = await open('Ana', { hasClock: true });
+  const olga = await open('Olga', { hasClock: true });
+  // Neither page gives up waiting for an answer while both are looked at.
+  await stopClock(ana.page);
+  await stopClock(olga.page);
+  await ana.take(' Dogs wait outside.');
+  await olga.isAt('other');
+  await screen(olga, 'other-for-owner');
+
+  await olga.press('Take over editing');
+  const question = olga.banner.getByRole('group', { name: 'Take over editing' });
+  await expect(question).toContainText('Ana will be asked to save and cannot go on');
+  await expect(question.getByRole('button', { name: 'Take over' })).toBeFocused();
+  await screen(olga, 'take-over-question');
+
+  // The save takes its time, so that what both see meanwhile can be looked at.
+  const save = await heldBack(ana.page, 'PUT', /\/content$/);
+  await question.getByRole('button', { name: 'Take over' }).click();
+  await save.asked;
+  await olga.isAt('taking');
+  await expect(olga.sentence).toHaveText('Saving previous editor’s work…');
+  await ana.isAt('taking');
+  await expect(ana.sentence).toHaveText('Olga is taking over. Saving your work…');
+  await expect(ana.editor).toHaveAttribute('contenteditable', 'false');
+  await screen(olga, 'taking');
+  await screen(ana, 'yielding');
+  save.letThrough();
+
+  await olga.isAt('mine');
+  await expect(olga.sentence).toHaveText('You are editing this document The previous editor’s work is saved');
+  await expect(olga.editor).toHaveText(`${FIRST} Dogs wait outside.`);
+  await screen(olga, 'took-over', { dark: true });
+  await ana.isAt('taken');
+  await expect(ana.sentence).toHaveText('Editing taken over by Olga Your text is saved as version 2');
+  await startClock(ana.page);
+  await startClock(olga.page);
+  await screen(ana, 'taken', { dark: true });
+
+  await olga.type(' Cats may come in.');
+  await olga.press('Stop editing');
+  await olga.isAt('free');
+  const { versions, drafts } = await fresh.stored();
+  expect(versions.slice(1)).toEqual([
+    { number: 2, author: 'Ana', text: `${FIRST} Dogs wait outside.` },
+    { number: 3, author: 'Olga', text: `${FIRST} Dogs wait outside. Cats may come in.` },
+  ]);
+  expect(drafts).toEqual([]);
+  await expect(ana.editor).toHaveText(`${FIRST} Dogs wait outside. Cats may come in.`);
+
+  await ana.press('View');
+  await expect(ana.page).toHaveURL(/\/versions\/2$/);
+  await expect(ana.page.getByText(`${FIRST} Dogs wait outside.`)).toBeVisible();
+});
+
+test.describe('with a server that waits for some seconds only', () => {
+  test.use({ holds: 'short' });
+
+  test('a save that comes too late for a version becomes a draft', async ({ open, fresh }) => {
+    const ana = await open('Ana', { hasClock: true });
+    const olga = await open('Olga');
+    // Ten seconds after the last key the text would be saved by itself.
+    await stopClock(ana.page);
+    const save = await heldBack(ana.page, 'PUT', /\/content$/);
+    await ana.take(' Dogs wait outside.');
+    await olga.press('Take over editing');
+    await olga.press('Take over');
+    await save.asked;
+    await olga.isAt('mine');
+    await expect(olga.sentence).toContainText('The previous editor did not answer');
+    await screen(olga, 'took-over-unsaved');
+    await startClock(ana.page);
+    save.letThrough();
+    await expect(ana.sentence).toHaveText(
+      'Editing taken over by Olga Your text is kept as a draft beside the document',
+    );
+    await expect(ana.page.getByRole('link', { name: 'Rescued drafts (1)' })).toBeVisible();
+    await screen(ana, 'taken-rescued');
+    const { versions, drafts } = await fresh.stored();
+    expect(versions).toHaveLength(1);
+    expect(drafts).toMatchObject([{ author: 'Ana', status: 'open', text: `${FIRST} Dogs wait outside.` }]);
+    // Both are shown it.
+    await expect(olga.page.getByRole('link', { name: 'Rescued drafts (1)' })).toBeVisible();
+    await ana.press('Compare');
+    await expect(ana.page).toHaveURL(/\/drafts\//);
+    await expect(
+      ana.page.getByRole('heading', { level: 1, name: `${fresh.title}: Draft of Ana` }),
+    ).toBeVisible();
+    await screen(ana.page, 'draft', { whole: true });
+    await expectAccessible(ana.page);
+  });
+});
+
+test('who asks to take over and thinks better of it changes nothing', async ({ open }) => {
+  const ana = await open('Ana');
+  const olga = await open('Olga');
+  await ana.take(' Dogs wait outside.');
+  await olga.press('Take over editing');
+  await olga.press('Cancel');
+  await olga.isAt('other');
+  await ana.type(' And cats.');
+  await ana.isAt('mine');
+});
