@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { Session, type SessionNews, type SessionPorts } from '../src/api/login';
+import { Login, type LoginNews, type LoginPorts } from '../src/api/login';
 import { NoAnswer, Problem } from '../src/api/problem';
 
 interface Asked {
@@ -45,17 +45,17 @@ class ScriptedServer {
   }
 }
 
-class World implements SessionPorts {
+class World implements LoginPorts {
   cookie: string | null = 'csrf-ana';
   time = 1_000_000;
-  told: SessionNews[] = [];
+  told: LoginNews[] = [];
   startedOver = 0;
   pauses: number[] = [];
   alone<T>(work: () => Promise<T>) {
     return work();
   }
   csrfToken = () => this.cookie;
-  tell = (news: SessionNews) => this.told.push(news);
+  tell = (news: LoginNews) => this.told.push(news);
   startOver = () => {
     this.startedOver += 1;
   };
@@ -67,27 +67,27 @@ class World implements SessionPorts {
 
 let server: ScriptedServer;
 let world: World;
-let session: Session;
+let login: Login;
 
 beforeEach(() => {
   server = new ScriptedServer();
   world = new World();
-  session = new Session(world);
+  login = new Login(world);
   vi.stubGlobal('fetch', server.fetch);
 });
 
 describe('a session', () => {
   it('asks nobody if there is no cookie', async () => {
     world.cookie = null;
-    await session.begin();
-    expect(session.state.phase).toBe('out');
+    await login.begin();
+    expect(login.state.phase).toBe('out');
     expect(server.asked).toEqual([]);
   });
 
   it('begins with the cookie of the last visit', async () => {
     server.signsIn('ana', 'one');
-    await session.begin();
-    expect(session.state).toEqual({
+    await login.begin();
+    expect(login.state).toEqual({
       phase: 'in',
       user: { id: 'ana', email: 'ana@example.com', name: 'ana' },
     });
@@ -96,106 +96,106 @@ describe('a session', () => {
 
   it('does not take a server that is away for a no', async () => {
     server.isAway();
-    await expect(session.begin()).rejects.toBeInstanceOf(NoAnswer);
-    expect(session.state.phase).toBe('unknown');
+    await expect(login.begin()).rejects.toBeInstanceOf(NoAnswer);
+    expect(login.state.phase).toBe('unknown');
     server.signsIn('ana', 'one');
-    await session.begin();
-    expect(session.state.phase).toBe('in');
+    await login.begin();
+    expect(login.state.phase).toBe('in');
   });
 
   it('is over when the server says so', async () => {
     server.says(401, 'not_signed_in');
-    await session.begin();
-    expect(session.state.phase).toBe('out');
+    await login.begin();
+    expect(login.state.phase).toBe('out');
   });
 
   it('gives its token at once while it is fresh, and renews it before it ends', async () => {
     server.signsIn('ana', 'one').signsIn('ana', 'two');
-    await session.begin();
-    expect(session.accessToken()).toBe('one');
+    await login.begin();
+    expect(login.accessToken()).toBe('one');
     world.time += 881_000;
-    expect(await session.accessToken()).toBe('two');
-    expect(session.accessToken()).toBe('two');
+    expect(await login.accessToken()).toBe('two');
+    expect(login.accessToken()).toBe('two');
   });
 
   it('renews once for all who ask at the same time', async () => {
     server.signsIn('ana', 'one');
-    const tokens = await Promise.all([session.accessToken(), session.accessToken(), session.renew()]);
+    const tokens = await Promise.all([login.accessToken(), login.accessToken(), login.renew()]);
     expect(tokens).toEqual(['one', 'one', 'one']);
     expect(server.asked).toHaveLength(1);
   });
 
   it('asks again when another tab was faster, with the cookie as it is then', async () => {
     server.says(409, 'in_progress').signsIn('ana', 'one');
-    const begun = session.begin();
+    const begun = login.begin();
     world.cookie = 'csrf-later';
     await begun;
-    expect(session.state.phase).toBe('in');
+    expect(login.state.phase).toBe('in');
     expect(server.asked.at(-1)?.csrf).toBe('csrf-later');
     expect(world.pauses).toHaveLength(1);
   });
 
   it('stays signed in through an outage, and says that there was no answer', async () => {
     server.signsIn('ana', 'one').isAway().says(503, 'store_unavailable').signsIn('ana', 'two');
-    await session.begin();
+    await login.begin();
     world.time += 900_000;
-    await expect(session.accessToken()).rejects.toBeInstanceOf(NoAnswer);
-    await expect(session.accessToken()).rejects.toBeInstanceOf(Problem);
-    expect(session.state.phase).toBe('in');
-    expect(await session.accessToken()).toBe('two');
+    await expect(login.accessToken()).rejects.toBeInstanceOf(NoAnswer);
+    await expect(login.accessToken()).rejects.toBeInstanceOf(Problem);
+    expect(login.state.phase).toBe('in');
+    expect(await login.accessToken()).toBe('two');
   });
 
   it('starts over when another person has signed in in this browser', async () => {
     server.signsIn('ana', 'one').signsIn('ben', 'two');
-    await session.begin();
-    await session.renew();
+    await login.begin();
+    await login.renew();
     expect(world.startedOver).toBe(1);
   });
 
   it('ends here and in the other tabs of the same person', async () => {
     server.signsIn('ana', 'one');
     server.answers.push(() => new Response(null, { status: 204 }));
-    await session.begin();
-    await session.signOut();
-    expect(session.state.phase).toBe('out');
+    await login.begin();
+    await login.signOut();
+    expect(login.state.phase).toBe('out');
     expect(server.asked.at(-1)).toMatchObject({ path: '/api/auth/logout', csrf: 'csrf-ana' });
     expect(world.told).toEqual([{ kind: 'signed-out', userId: 'ana' }]);
   });
 
   it('hears of the end in another tab, unless it was that of somebody else', async () => {
     server.signsIn('ana', 'one');
-    await session.begin();
-    session.hear({ kind: 'signed-out', userId: 'ben' });
-    expect(session.state.phase).toBe('in');
-    session.hear({ kind: 'signed-out', userId: 'ana' });
-    expect(session.state.phase).toBe('out');
+    await login.begin();
+    login.hear({ kind: 'signed-out', userId: 'ben' });
+    expect(login.state.phase).toBe('in');
+    login.hear({ kind: 'signed-out', userId: 'ana' });
+    expect(login.state.phase).toBe('out');
   });
 
   it('leaves the cookie of somebody else alone', async () => {
     server.signsIn('ana', 'one');
     server.answers.push(() => new Response(null, { status: 204 }));
-    await session.begin();
+    await login.begin();
     world.cookie = 'csrf-ben';
-    await session.signOut();
+    await login.signOut();
     expect(server.asked.at(-1)).toMatchObject({ csrf: null, credentials: 'omit' });
   });
 
   it('is forgotten here even if the server does not hear of it', async () => {
     server.signsIn('ana', 'one').isAway();
-    await session.begin();
-    await expect(session.signOut()).rejects.toBeInstanceOf(NoAnswer);
-    expect(session.state.phase).toBe('out');
+    await login.begin();
+    await expect(login.signOut()).rejects.toBeInstanceOf(NoAnswer);
+    expect(login.state.phase).toBe('out');
   });
 
   it('tells whoever listens of every change, and of nothing else', async () => {
     server.signsIn('ana', 'one').signsIn('ana', 'two');
     const heard = vi.fn();
-    const stop = session.subscribe(heard);
-    await session.begin();
-    await session.renew();
+    const stop = login.subscribe(heard);
+    await login.begin();
+    await login.renew();
     expect(heard).toHaveBeenCalledTimes(1);
     stop();
-    session.hear({ kind: 'signed-out', userId: 'ana' });
+    login.hear({ kind: 'signed-out', userId: 'ana' });
     expect(heard).toHaveBeenCalledTimes(1);
   });
 });

@@ -1,11 +1,11 @@
 import type { Transport, TransportReply } from '@leasehold/react';
 import { expect, it } from 'vitest';
-import { counted } from '../src/live/pendingRequests';
+import { trackPending } from '../src/live/pendingRequests';
 
 it('is settled only when everything that is on its way is answered, also what an answer brings about', async () => {
   const waiting: ((reply: TransportReply) => void)[] = [];
   const slow: Transport = { send: () => new Promise((resolve) => waiting.push(resolve)) };
-  const { transport, settled } = counted(slow);
+  const { transport, settled } = trackPending(slow);
   const request = { method: 'GET', path: '/' } as const;
   await settled();
 
@@ -25,7 +25,7 @@ it('is settled only when everything that is on its way is answered, also what an
 });
 
 it('does not mind a request without an answer', async () => {
-  const { transport, settled } = counted({ send: () => Promise.reject(new Error('away')) });
+  const { transport, settled } = trackPending({ send: () => Promise.reject(new Error('away')) });
   await expect(transport.send({ method: 'GET', path: '/' })).rejects.toThrow('away');
   await settled();
 });

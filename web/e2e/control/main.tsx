@@ -1,4 +1,5 @@
 import { connectLive, fetchTransport, pageTicker, useDocumentLock, workerTicker } from '@leasehold/react';
+import TickerWorker from '@leasehold/react/ticker.worker?worker';
 import { createRoot } from 'react-dom/client';
 
 /**
@@ -15,11 +16,7 @@ const live =
   asked.get('socket') === 'no'
     ? null
     : connectLive({ url: '/ws', credentials: async () => ({ token: user.access_token }) });
-const clock = () =>
-  new Worker(new URL('../../packages/react/src/clock/ticker.worker.ts', import.meta.url), {
-    type: 'module',
-  });
-const ticker = asked.get('ticker') === 'page' ? pageTicker() : workerTicker(clock);
+const ticker = asked.get('ticker') === 'page' ? pageTicker() : workerTicker(() => new TickerWorker());
 const times = { ttl: Number(asked.get('ttl')), heartbeat: Number(asked.get('heartbeat')), idle: 600 };
 
 function OnlyTheLock() {

@@ -1,11 +1,11 @@
-import type { SessionNews, SessionPorts } from './login';
+import type { LoginNews, LoginPorts } from './login';
 
 const NAME = 'leasehold-session';
 
 /** The ports of a session in a browser. */
-export function browserPorts(hear: (news: SessionNews) => void): SessionPorts {
+export function browserPorts(hear: (news: LoginNews) => void): LoginPorts {
   const channel = 'BroadcastChannel' in globalThis ? new BroadcastChannel(NAME) : null;
-  channel?.addEventListener('message', (event: MessageEvent<SessionNews>) => hear(event.data));
+  channel?.addEventListener('message', (event: MessageEvent<LoginNews>) => hear(event.data));
   return {
     csrfToken: () => cookie('leasehold_csrf'),
     // Where a browser has no locks the server's patience with used tokens is enough.

@@ -11,7 +11,7 @@ type Asked<Name extends OperationName> = {
     : Part]: Operations[Name][Part];
 } & { readonly query?: Operations[Name]['query'] };
 
-/** Gives access tokens: `Session` is one. */
+/** Gives access tokens: `Login` is one. */
 export interface TokenSource {
   accessToken(): string | Promise<string>;
   renew(): Promise<string>;

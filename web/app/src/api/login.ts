@@ -2,50 +2,50 @@ import { send } from './http';
 import { Problem } from './problem';
 import type { Credentials, Registration, SignedInUser } from './schema.generated';
 
-export interface SessionUser {
+export interface LoginUser {
   readonly id: string;
   readonly email: string;
   readonly name: string;
 }
 
 /** `unknown` until the cookie has been tried. */
-export type SessionState =
+export type LoginState =
   | { readonly phase: 'unknown' }
   | { readonly phase: 'out' }
-  | { readonly phase: 'in'; readonly user: SessionUser };
+  | { readonly phase: 'in'; readonly user: LoginUser };
 
 /** What a session needs of the world around it. */
-export interface SessionPorts {
-  /** The cookie that goes into X-CSRF-Token; null without a session. */
+export interface LoginPorts {
+  /** The cookie that goes into X-CSRF-Token; null without a login. */
   csrfToken(): string | null;
   /** Runs `work` while no other tab of this browser runs its own. */
   alone<T>(work: () => Promise<T>): Promise<T>;
-  /** Tells the other tabs, which hear it through `Session.hear`. */
-  tell(news: SessionNews): void;
+  /** Tells the other tabs, which hear it through `Login.hear`. */
+  tell(news: LoginNews): void;
   /** Another person has signed in in this browser: the page must begin anew. */
   startOver(): void;
   now(): number;
   pause(ms: number): Promise<void>;
 }
 
-export type SessionNews = { readonly kind: 'signed-out'; readonly userId: string };
+export type LoginNews = { readonly kind: 'signed-out'; readonly userId: string };
 
 // Ahead of its end: the token must still be good when it arrives, also where this clock is a little slow.
 const SPARE_MS = 20_000;
 const ATTEMPTS = 8;
 
 /** Who is signed in. The access token is in memory only; the cookie that renews it is not readable for any page. */
-export class Session {
-  #state: SessionState = { phase: 'unknown' };
+export class Login {
+  #state: LoginState = { phase: 'unknown' };
   #token = '';
   #csrf = '';
   #freshUntil = 0;
   #renewing: Promise<string> | null = null;
   readonly #listeners = new Set<() => void>();
 
-  constructor(private readonly ports: SessionPorts) {}
+  constructor(private readonly ports: LoginPorts) {}
 
-  get state(): SessionState {
+  get state(): LoginState {
     return this.#state;
   }
 
@@ -91,7 +91,7 @@ export class Session {
     }
   }
 
-  hear(news: SessionNews): void {
+  hear(news: LoginNews): void {
     if (this.#state.phase === 'in' && this.#state.user.id === news.userId) this.#forget();
   }
 
@@ -149,7 +149,7 @@ export class Session {
     this.#become({ phase: 'out' });
   }
 
-  #become(state: SessionState): void {
+  #become(state: LoginState): void {
     this.#state = state;
     for (const listener of this.#listeners) listener();
   }

@@ -1,13 +1,13 @@
 import { Component, type ReactNode } from 'react';
-import { useSpeech } from '../ui/language';
+import { useLanguage } from '../ui/language';
 import { Page } from '../ui/Page';
 
-interface BoundaryProps {
+interface ErrorBoundaryProps {
   readonly children: ReactNode;
 }
 
 /** Catches what nobody foresaw, also a part of the page that a newer build has replaced on the server. */
-export class Boundary extends Component<BoundaryProps, { hasFailed: boolean }> {
+export class ErrorBoundary extends Component<ErrorBoundaryProps, { hasFailed: boolean }> {
   override state = { hasFailed: false };
 
   static getDerivedStateFromError() {
@@ -20,7 +20,7 @@ export class Boundary extends Component<BoundaryProps, { hasFailed: boolean }> {
 }
 
 function Failed() {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   return (
     <main className="main" role="alert">
       <Page title={t.somethingBroke} lead={t.somethingBrokeLead}>

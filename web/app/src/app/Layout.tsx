@@ -1,29 +1,30 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import { useClient, useSession } from '../api/context';
-import type { SessionUser } from '../api/login';
+import { useClient, useLogin } from '../api/context';
+import type { LoginUser } from '../api/login';
 import { queries } from '../api/queries';
-import { useLines } from '../live/context';
+import { useLockClient } from '../live/context';
 import { Avatar } from '../ui/Avatar';
-import { useSpeech } from '../ui/language';
+import { useLanguage } from '../ui/language';
 import { Link } from '../ui/routing/Link';
 import { navigate } from '../ui/routing/location';
 import { paths } from '../ui/routing/paths';
 import { LanguageSwitch } from './LanguageSwitch';
+import './layout.css';
 
 // For React to take the old page down, which then sends its last request.
 const LEAVING_MS = 50;
 // Text that could not be saved by then is kept in this browser.
 const PATIENCE_MS = 5_000;
 
-interface FrameProps {
-  readonly user: SessionUser | null;
+interface LayoutProps {
+  readonly user: LoginUser | null;
   readonly children: ReactNode;
 }
 
 /** What is around every page. */
-export function Frame({ user, children }: FrameProps) {
-  const { t } = useSpeech();
+export function Layout({ user, children }: LayoutProps) {
+  const { t } = useLanguage();
   return (
     <>
       <a className="skip-link" href="#content">
@@ -48,7 +49,7 @@ export function Frame({ user, children }: FrameProps) {
 }
 
 function Navigation() {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const teams = useQuery(queries.applications(useClient())).data ?? [];
   return (
     <nav aria-label={t.mainNavigation} className="bar-nav">
@@ -58,16 +59,16 @@ function Navigation() {
   );
 }
 
-function Account({ user }: { readonly user: SessionUser }) {
-  const { t } = useSpeech();
-  const session = useSession();
-  const lines = useLines();
+function Account({ user }: { readonly user: LoginUser }) {
+  const { t } = useLanguage();
+  const login = useLogin();
+  const lockClient = useLockClient();
   async function leave() {
     // First the document is left, which saves what is not saved: afterwards nobody would be there to do it.
     navigate(paths.documents());
     await new Promise((resolve) => setTimeout(resolve, LEAVING_MS));
-    await Promise.race([lines.settled(), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
-    await session.signOut().catch(() => undefined);
+    await Promise.race([lockClient.settled(), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
+    await login.signOut().catch(() => undefined);
     navigate(paths.signIn());
   }
   return (

@@ -2,7 +2,7 @@ import type { Live, Ticker, Transport } from '@leasehold/react';
 import { createContext, useContext } from 'react';
 
 /** What documents are watched and edited through. */
-export interface Lines {
+export interface LockClient {
   readonly live: Live;
   readonly transport: Transport;
   readonly ticker: Ticker;
@@ -10,10 +10,10 @@ export interface Lines {
   settled(): Promise<void>;
 }
 
-export const LinesContext = createContext<Lines | null>(null);
+export const LockClientContext = createContext<LockClient | null>(null);
 
-export function useLines(): Lines {
-  const lines = useContext(LinesContext);
-  if (lines === null) throw new Error('outside of LinesContext');
-  return lines;
+export function useLockClient(): LockClient {
+  const lockClient = useContext(LockClientContext);
+  if (lockClient === null) throw new Error('outside of LockClientContext');
+  return lockClient;
 }

@@ -1,6 +1,7 @@
 import { connectLive, fetchTransport, workerTicker } from '@leasehold/react';
-import type { Lines } from './context';
-import { counted } from './pendingRequests';
+import TickerWorker from '@leasehold/react/ticker.worker?worker';
+import type { LockClient } from './context';
+import { trackPending } from './pendingRequests';
 
 /** Gives access tokens, and renews one that the server does not take any more. */
 interface Tokens {
@@ -9,10 +10,10 @@ interface Tokens {
 }
 
 /** One socket and one transport for everything that one person does in this page. */
-export function openLines(tokens: Tokens): Lines {
+export function openLockClient(tokens: Tokens): LockClient {
   return {
     live: connectLive({ url: '/ws', credentials: async () => ({ token: await tokens.accessToken() }) }),
-    ...counted(
+    ...trackPending(
       fetchTransport({
         token: () => tokens.accessToken(),
         onUnauthorized: () =>
@@ -22,12 +23,7 @@ export function openLines(tokens: Tokens): Lines {
           ),
       }),
     ),
-    // From a file of our own: the page's policy has no room for Workers that are made from a Blob.
-    ticker: workerTicker(
-      () =>
-        new Worker(new URL('../../../packages/react/src/clock/ticker.worker.ts', import.meta.url), {
-          type: 'module',
-        }),
-    ),
+    // From a file: the page's content security policy refuses a Worker that is made from a Blob.
+    ticker: workerTicker(() => new TickerWorker()),
   };
 }

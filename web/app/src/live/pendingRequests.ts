@@ -1,7 +1,7 @@
 import type { Transport } from '@leasehold/react';
 
 /** A transport that knows what is on its way. */
-export function counted(transport: Transport): { transport: Transport; settled: () => Promise<void> } {
+export function trackPending(transport: Transport): { transport: Transport; settled: () => Promise<void> } {
   const underWay = new Set<Promise<unknown>>();
   return {
     transport: {

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import { useSpeech } from './language';
+import { useLanguage } from './language';
 import type { Messages } from './messages';
 
 /** Tells what went wrong, at once. */
@@ -13,7 +13,7 @@ export function Alert({ children }: { readonly children: ReactNode }) {
 
 /** The same for the code of a problem. */
 export function ProblemAlert({ code, onRetry }: { readonly code: string; readonly onRetry?: () => void }) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   return (
     <Alert>
       <p>{problemText(t, code)}</p>

@@ -1,23 +1,23 @@
 import { type ReactNode, useEffect, useMemo, useState } from 'react';
-import { keepLanguage, preferredLanguage, SpeechContext } from './language';
+import { keepLanguage, LanguageContext, preferredLanguage } from './language';
 import { messages } from './messages';
 
 /** Gives everything inside one language, which the reader may change. */
-export function Speaking({ children }: { readonly children: ReactNode }) {
-  const [language, setLanguage] = useState(preferredLanguage);
+export function LanguageProvider({ children }: { readonly children: ReactNode }) {
+  const [language, setChosen] = useState(preferredLanguage);
   useEffect(() => {
     document.documentElement.lang = language;
   }, [language]);
-  const speech = useMemo(
+  const choice = useMemo(
     () => ({
       language,
       t: messages[language],
-      speak: (chosen: typeof language) => {
+      setLanguage: (chosen: typeof language) => {
         keepLanguage(chosen);
-        setLanguage(chosen);
+        setChosen(chosen);
       },
     }),
     [language],
   );
-  return <SpeechContext value={speech}>{children}</SpeechContext>;
+  return <LanguageContext value={choice}>{children}</LanguageContext>;
 }

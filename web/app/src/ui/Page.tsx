@@ -1,5 +1,5 @@
 import { type ReactNode, useEffect, useRef } from 'react';
-import { useSpeech } from './language';
+import { useLanguage } from './language';
 
 interface PageProps {
   readonly title: string;
@@ -36,7 +36,7 @@ export function Page({ title, lead, actions, isWide = false, children }: PagePro
 }
 
 export function useTitle(title: string): void {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   useEffect(() => {
     document.title = `${title} · ${t.appName}`;
   }, [title, t]);

@@ -3,17 +3,21 @@ import { type Language, languages, type Messages, messages } from './messages';
 
 const KEPT_AS = 'leasehold-language';
 
-interface Speech {
+interface LanguageChoice {
   readonly language: Language;
   readonly t: Messages;
-  readonly speak: (language: Language) => void;
+  readonly setLanguage: (language: Language) => void;
 }
 
-export const SpeechContext = createContext<Speech>({ language: 'en', t: messages.en, speak: () => {} });
+export const LanguageContext = createContext<LanguageChoice>({
+  language: 'en',
+  t: messages.en,
+  setLanguage: () => {},
+});
 
 /** The words of the chosen language as `t`, and how to choose another. */
-export function useSpeech(): Speech {
-  return useContext(SpeechContext);
+export function useLanguage(): LanguageChoice {
+  return useContext(LanguageContext);
 }
 
 /** The language that was chosen before, else the first of the browser's that we speak, else English. */

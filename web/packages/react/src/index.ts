@@ -22,7 +22,6 @@ export type {
   DocumentLockActions,
   DocumentLockState,
   LockStatus,
-  Role,
 } from './editing/view/documentLock';
 export type { BeforeRelease, DocumentLockOptions } from './hooks/options';
 export { useDocumentLock } from './hooks/useDocumentLock';
@@ -32,6 +31,7 @@ export { connectLive, type LiveOptions } from './live/connectLive';
 export type { Live, LiveEvent, LivePhase } from './live/live';
 export { type Content, isSameContent, type LoadedDocument } from './protocol/content';
 export type { Lock, LockHolder, LockVersion, Person, Taking } from './protocol/messages.generated';
+export type { Role } from './protocol/rest';
 export { pageTab } from './protocol/tab';
 export { broadcastTabs } from './tabs/broadcastTabs';
 export type { TabLine, TabMessage, Tabs } from './tabs/tabs';

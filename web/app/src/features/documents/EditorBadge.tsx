@@ -1,12 +1,12 @@
 import { useWatchedLock } from '@leasehold/react';
-import { useLines } from '../../live/context';
+import { useLockClient } from '../../live/context';
 import { Avatar } from '../../ui/Avatar';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 
 /** Who edits a document, as it happens; nothing if nobody does. */
-export function EditingMark({ documentId }: { readonly documentId: string }) {
-  const { t } = useSpeech();
-  const { live } = useLines();
+export function EditorBadge({ documentId }: { readonly documentId: string }) {
+  const { t } = useLanguage();
+  const { live } = useLockClient();
   const holder = useWatchedLock(documentId, live)?.lock_holder;
   if (!holder) return null;
   const text = holder.tab_is_mine
@@ -15,7 +15,7 @@ export function EditingMark({ documentId }: { readonly documentId: string }) {
       ? t.editedInOtherTab
       : t.editedBy(holder.user_name);
   return (
-    <p className="editing-mark">
+    <p className="editor-badge">
       <Avatar name={holder.user_name} />
       <span>{text}</span>
     </p>

@@ -8,7 +8,7 @@ import { ContentView } from '../../ui/ContentView';
 import { CopyButton } from '../../ui/CopyButton';
 import { Comparison } from '../../ui/comparison/Comparison';
 import { textOf } from '../../ui/comparison/contentText';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Loading, NotFound } from '../../ui/Message';
 import { Page } from '../../ui/Page';
 import { Link } from '../../ui/routing/Link';
@@ -23,7 +23,7 @@ interface DraftPageProps {
 
 /** A rescued draft beside the document as it is now: to restore, to copy from, to discard. */
 export function DraftPage({ documentId, draftId }: DraftPageProps) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const client = useClient();
   const user = useUser();
   const cache = useQueryClient();

@@ -2,43 +2,44 @@ import { messages as bannerMessages, LockBanner, useDocumentLock } from '@leaseh
 import { useState } from 'react';
 import { useUser } from '../../api/context';
 import type { Document } from '../../api/schema.generated';
-import { useLines } from '../../live/context';
-import { useSpeech } from '../../ui/language';
+import { useLockClient } from '../../live/context';
+import { useLanguage } from '../../ui/language';
 import { useTitle } from '../../ui/Page';
 import { Link } from '../../ui/routing/Link';
 import { navigate } from '../../ui/routing/location';
 import { paths } from '../../ui/routing/paths';
 import { isForeign } from './content';
-import { Paper } from './DocumentText';
+import { DocumentText } from './DocumentText';
 import { DocumentTitle } from './DocumentTitle';
 import { LocalDraft } from './LocalDraft';
 import { RescuedLink } from './RescuedLink';
 import { SaveState } from './SaveState';
 import { Toolbar } from './Toolbar';
 import { useDocumentEditor } from './useDocumentEditor';
-import { useFreshQueries } from './useQueryInvalidation';
+import { useQueryInvalidation } from './useQueryInvalidation';
+import './editor.css';
 
 /** One document under its lock: title, banner, editor, and what was kept. */
-export function Desk({ document }: { readonly document: Document }) {
-  const { t, language } = useSpeech();
+export function DocumentEditor({ document }: { readonly document: Document }) {
+  const { t, language } = useLanguage();
   const { id, role } = document;
-  const { live, transport, ticker } = useLines();
+  const { live, transport, ticker } = useLockClient();
   const lock = useDocumentLock(id, { user: useUser(), role, live, transport, ticker });
   const editor = useDocumentEditor(lock, t.documentText);
   const [isCompared, setIsCompared] = useState(false);
   useTitle(document.title);
-  useFreshQueries(id, lock);
+  useQueryInvalidation(id, lock);
   const shown = lock.loaded?.content ?? document.content;
   const isReadOnly = role === 'viewer' || isForeign(shown);
 
   return (
-    <article className="page page-desk">
+    <article className="page page-editor">
       <p className="crumbs">
         <Link to={paths.documents()}>{t.documents}</Link>
       </p>
-      <header className="desk-head">
+      <header className="editor-head">
         <DocumentTitle document={document} />
-        <div className="desk-facts">
+        <div className="editor-facts">
           <SaveState lock={lock} />
           <nav className="actions" aria-label={t.document}>
             {role !== 'viewer' && <RescuedLink documentId={id} />}
@@ -70,7 +71,7 @@ export function Desk({ document }: { readonly document: Document }) {
       )}
       <div className="sheet sheet-editor">
         {!isReadOnly && <Toolbar editor={editor} lock={lock} />}
-        <Paper editor={editor} content={shown} lock={lock} />
+        <DocumentText editor={editor} content={shown} lock={lock} />
       </div>
     </article>
   );

@@ -3,14 +3,14 @@ import { type Editor, EditorContent } from '@tiptap/react';
 import { ContentView } from '../../ui/ContentView';
 import { isForeign } from './content';
 
-interface PaperProps {
+interface DocumentTextProps {
   readonly editor: Editor | null;
   readonly content: Content;
   readonly lock: DocumentLock;
 }
 
 /** The text itself. Whatever is done in here keeps the lock from being given back. */
-export function Paper({ editor, content, lock }: PaperProps) {
+export function DocumentText({ editor, content, lock }: DocumentTextProps) {
   if (isForeign(content) || !editor) return <ContentView content={content} />;
   const { noteActivity } = lock;
   return (

@@ -5,7 +5,7 @@ import { Alert } from '../../ui/Alert';
 import { CopyButton } from '../../ui/CopyButton';
 import { Comparison } from '../../ui/comparison/Comparison';
 import { textOf } from '../../ui/comparison/contentText';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { timeAgo } from '../../ui/times';
 import { newBlocks } from './content';
 
@@ -26,7 +26,7 @@ export function LocalDraft(props: LocalDraftProps) {
 }
 
 function Offer({ lock, draft, editor, current, isCompared, onCompare }: LocalDraftProps) {
-  const { t, language } = useSpeech();
+  const { t, language } = useLanguage();
   const [isRefused, setIsRefused] = useState(false);
   const [isLeaving, setIsLeaving] = useState(false);
 

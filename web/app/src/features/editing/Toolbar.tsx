@@ -1,6 +1,6 @@
 import type { DocumentLock } from '@leasehold/react';
 import { type Editor, useEditorState } from '@tiptap/react';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { tools } from './tools';
 
 interface ToolbarProps {
@@ -10,7 +10,7 @@ interface ToolbarProps {
 
 /** Formatting, for whoever may type. Using it in a free document takes the lock, as typing does. */
 export function Toolbar({ editor, lock }: ToolbarProps) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const active = useEditorState({
     editor,
     selector: ({ editor: current }) => tools.map((tool) => (current ? tool.isActive?.(current) : undefined)),

@@ -8,7 +8,7 @@ import { ContentView } from '../../ui/ContentView';
 import { CopyButton } from '../../ui/CopyButton';
 import { Comparison } from '../../ui/comparison/Comparison';
 import { textOf } from '../../ui/comparison/contentText';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Loading, NotFound } from '../../ui/Message';
 import { Page } from '../../ui/Page';
 import { Link } from '../../ui/routing/Link';
@@ -22,7 +22,7 @@ interface VersionPageProps {
 
 /** One version to read, and beside the current one. */
 export function VersionPage({ documentId, version }: VersionPageProps) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const client = useClient();
   const found = useQuery(queries.version(client, documentId, version));
   const current = useQuery(queries.document(client, documentId));

@@ -1,7 +1,8 @@
 import { useMemo } from 'react';
-import { useSpeech } from '../language';
+import { useLanguage } from '../language';
 import { type Content, textOf } from './contentText';
 import { type Change, diffWords } from './diff';
+import './comparison.css';
 
 interface ComparisonProps {
   /** What the document is. */
@@ -12,7 +13,7 @@ interface ComparisonProps {
 
 /** Two contents in one text: struck out is what only the first has, underlined what only the second has. */
 export function Comparison({ before, after }: ComparisonProps) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const changes = useMemo(() => diffWords(textOf(before), textOf(after)), [before, after]);
   if (changes.every((change) => change.kind === 'same')) return <p className="hint">{t.sameText}</p>;
   return (
@@ -32,7 +33,7 @@ export function Comparison({ before, after }: ComparisonProps) {
 }
 
 function Stretch({ change }: { readonly change: Change }) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   if (change.kind === 'same') return change.text;
   const isAdded = change.kind === 'added';
   const Element = isAdded ? 'ins' : 'del';

@@ -4,6 +4,7 @@ import type { Ticker } from '../clock/ticker';
 import type { DraftStore } from '../drafts/draft';
 import { DraftKeeper } from '../drafts/draftWriter';
 import type { Content } from '../protocol/content';
+import type { Role } from '../protocol/rest';
 import type { TabLine, TabMessage } from '../tabs/tabs';
 import { watchPage } from './effects/pageEvents';
 import { keyOf, type Lingering, linger, pageLingering } from './effects/pendingReleases';
@@ -12,7 +13,7 @@ import type { Input } from './machine/inputs';
 import { isSettled } from './machine/lifecycle';
 import { type Beginning, beginSession, type Session } from './machine/state';
 import { next } from './machine/transition';
-import type { DocumentLockState, Role } from './view/documentLock';
+import type { DocumentLockState } from './view/documentLock';
 import { view } from './view/lockState';
 
 /** How long a component that has gone may still be saving. */

@@ -2,9 +2,9 @@ import type { Ticker } from '../clock/ticker';
 import type { DraftStore } from '../drafts/draft';
 import type { DocumentService } from '../editing/terms/service';
 import type { Times } from '../editing/terms/times';
-import type { Role } from '../editing/view/documentLock';
 import type { Live } from '../live/live';
 import type { Content } from '../protocol/content';
+import type { Role } from '../protocol/rest';
 import type { Tabs } from '../tabs/tabs';
 import type { Transport } from '../transport/transport';
 

@@ -1,4 +1,5 @@
 import type { Lock, LockHolder, Person, Welcome } from '../protocol/messages.generated';
+import type { Role } from '../protocol/rest';
 
 /** What a watcher of one document is told. */
 export type LiveEvent =
@@ -6,7 +7,7 @@ export type LiveEvent =
   | { readonly kind: 'up'; readonly welcome: Welcome }
   | { readonly kind: 'down' }
   /** The state to trust, whatever was known before. */
-  | { readonly kind: 'joined'; readonly role: 'viewer' | 'editor' | 'owner'; readonly lock: Lock }
+  | { readonly kind: 'joined'; readonly role: Role; readonly lock: Lock }
   /** A state that is newer than every one before it. */
   | {
       readonly kind: 'changed';

@@ -5,12 +5,13 @@ import type {
   ServerMessage,
   Welcome,
 } from '../protocol/messages.generated';
+import type { Role } from '../protocol/rest';
 import type { LiveEvent } from './live';
 
 /** A document that somebody here watches. `lock` is null until it is joined, and again after the socket was lost. */
 export interface Room {
   readonly lock: Lock | null;
-  readonly role: 'viewer' | 'editor' | 'owner' | null;
+  readonly role: Role | null;
 }
 
 /** The connection, from nothing to a socket that may be used. */

@@ -3,6 +3,9 @@ import { isObject, matchesNamed } from './shapes';
 
 export type { Lock, LockHolder } from './messages.generated';
 
+/** What a user may do with a document. */
+export type Role = 'viewer' | 'editor' | 'owner';
+
 /** The caller holds it. `fence` goes with every save. */
 export interface GrantedLock extends Lock {
   readonly fence: string;

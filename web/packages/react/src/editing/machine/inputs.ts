@@ -1,9 +1,9 @@
 import type { Draft } from '../../drafts/draft';
 import type { LiveEvent } from '../../live/live';
 import type { Content } from '../../protocol/content';
+import type { Role } from '../../protocol/rest';
 import type { TabMessage } from '../../tabs/tabs';
 import type { AcquireAnswer, BeatAnswer, LoadAnswer, LookAnswer, SaveAnswer } from '../terms/service';
-import type { Role } from '../view/documentLock';
 
 /** What can happen to a session: the clock, the person, the page, the service. */
 export type Input =

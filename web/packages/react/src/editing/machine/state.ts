@@ -1,9 +1,9 @@
 import type { Draft } from '../../drafts/draft';
 import type { Content, LoadedDocument } from '../../protocol/content';
 import type { Lock, Person } from '../../protocol/messages.generated';
+import type { Role } from '../../protocol/rest';
 import type { Notice } from '../terms/notices';
 import { defaultTimes, type Times } from '../terms/times';
-import type { Role } from '../view/documentLock';
 import type { Effect } from './effects';
 
 /** What this page has of the lock. */

@@ -3,8 +3,6 @@ import type { Content, LoadedDocument } from '../../protocol/content';
 import type { LockHolder, Person } from '../../protocol/messages.generated';
 import type { Notice } from '../terms/notices';
 
-export type Role = 'viewer' | 'editor' | 'owner';
-
 export type LockStatus =
   /** Nobody edits. */
   | 'free'
