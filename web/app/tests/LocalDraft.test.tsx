@@ -38,26 +38,28 @@ describe('a draft of this browser', () => {
     const { rerender } = render(offer(lock, draft('one')));
     await press('Discard');
     rerender(offer(lock, draft('two')));
-    expect(screen.queryByRole('button', { name: 'Discard for good' })).toBeNull();
+    expect(screen.queryByRole('button', { name: 'Discard permanently' })).toBeNull();
     await press('Discard');
-    await press('Discard for good');
+    await press('Discard permanently');
     expect(lock.discardDraft).toHaveBeenCalledExactlyOnceWith('two');
   });
 
   it('is put into the editor by its id, and not over text that is not saved', async () => {
     const lock = lockWith({});
     const { rerender } = render(offer(lock, draft('one')));
-    await press('Replace with mine');
+    await press('Replace with this text');
     expect(lock.restoreDraft).toHaveBeenCalledExactlyOnceWith('one');
     rerender(offer(lockWith({ hasUnsavedText: true }), draft('one')));
-    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Replace with mine' }).disabled).toBe(true);
+    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Replace with this text' }).disabled).toBe(
+      true,
+    );
   });
 
   it('is not said to be kept by a browser that keeps nothing', () => {
     const { container, rerender } = render(offer(lockWith({}), draft('one')));
-    expect(container.textContent).toContain('kept in this browser');
+    expect(container.textContent).toContain('stored only in this browser');
     rerender(offer(lockWith({ keepsDrafts: false }), draft('one')));
-    expect(container.textContent).not.toContain('kept in this browser');
+    expect(container.textContent).not.toContain('stored only in this browser');
     expect(container.textContent).toContain('copy it before you leave');
   });
 });

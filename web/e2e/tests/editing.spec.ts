@@ -47,7 +47,7 @@ test('stopping saves the text, gives the lock back, and everybody reads the new 
   await ana.take(' It closes at six.');
   await ana.press('Stop editing');
   await ana.isAt('free');
-  await expect(ana.sentence).toHaveText('You have stopped editing. Just type to go on');
+  await expect(ana.sentence).toHaveText('You stopped editing. Type to continue');
   await screen(ana, 'released');
   await expect(ana.saveState).toHaveText(/^Saved as version 2 at/);
   const { versions } = await fresh.stored();
@@ -98,9 +98,11 @@ test('whoever was slower finds what they typed, after a reload too, and can put 
   acquire.letThrough();
 
   await ben.isAt('other');
-  await expect(ben.sentence).toContainText('Somebody was faster. What you typed is kept in this browser');
+  await expect(ben.sentence).toContainText(
+    'Someone else started editing first. Your text is stored in this browser',
+  );
   await expect(ben.editor).toHaveText(FIRST);
-  const offer = ben.page.getByRole('region', { name: 'There is text of yours that is not in the document' });
+  const offer = ben.page.getByRole('region', { name: 'You have text that is not in the document' });
   await expect(offer).toBeVisible();
   await offer.getByRole('button', { name: 'Compare' }).click();
   await expect(offer.getByText('Bring')).toBeVisible();
@@ -111,7 +113,7 @@ test('whoever was slower finds what they typed, after a reload too, and can put 
   await expect(offer).toBeVisible();
   await olga.release(fresh.id);
   await ben.isAt('free');
-  await offer.getByRole('button', { name: 'Replace with mine' }).click();
+  await offer.getByRole('button', { name: 'Replace with this text' }).click();
   await ben.isAt('mine');
   await expect(ben.editor).toHaveText(`${FIRST} Bring`);
   await ben.press('Stop editing');

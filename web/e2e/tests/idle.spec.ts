@@ -24,15 +24,13 @@ test('who does nothing is warned, then the text is saved and the lock given back
   await expect(countdown).toHaveCount(0);
   await skip(ana.page, 2);
   await expect(countdown).toHaveText('4 s');
-  await expect(ana.sentence).toHaveText('Still there? Your text will be saved and the document given back');
+  await expect(ana.sentence).toHaveText('Still there? Your text will be saved and the document released');
   await screen(ana, 'idle-countdown');
 
   await skip(ana.page, 4);
   await ana.isAt('free');
   await startClock(ana.page);
-  await expect(ana.sentence).toHaveText(
-    'Saved and given back, since nothing happened for a while. Just type to go on',
-  );
+  await expect(ana.sentence).toHaveText('Saved and released after inactivity. Type to continue');
   await screen(ana, 'released-idle');
   expect((await fresh.stored()).versions.at(-1)).toMatchObject({ text: `${FIRST} Dogs wait outside.` });
   expect((await olga.lock(fresh.id)).locked).toBe(false);

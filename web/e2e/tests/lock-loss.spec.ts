@@ -28,7 +28,7 @@ test('a tab that crashes frees the document when its hold ends, and everybody is
   const again = new Desk(await ana.page.context().newPage());
   await again.page.goto(fresh.url);
   const offer = again.page.getByRole('region', {
-    name: 'There is text of yours that is not in the document',
+    name: 'You have text that is not in the document',
   });
   await expect(offer).toBeVisible();
   await offer.getByRole('button', { name: 'Compare' }).click();
@@ -64,7 +64,7 @@ test('a frozen holder loses the lock; what it had typed is rescued when it wakes
 
     await ana.isAt('lost');
     await expect(ana.sentence).toHaveText(
-      'You are not editing any more: the connection was away for too long Your text is kept as a draft beside the document',
+      'You are no longer editing: the connection was lost for too long Your text is stored as a draft of this document',
     );
     await expect(ana.page.getByRole('link', { name: 'Rescued drafts (1)' })).toBeVisible();
     await expect(ana.editor).toHaveText(`${FIRST} Cats may come in.`);
@@ -79,7 +79,7 @@ test('a frozen holder loses the lock; what it had typed is rescued when it wakes
 
     await ben.press('Stop editing');
     await ana.press('Compare');
-    await ana.page.getByRole('button', { name: 'Restore as the newest version' }).click();
+    await ana.page.getByRole('button', { name: 'Restore as newest version' }).click();
     await expect(ana.page.getByRole('status').getByText('restored')).toBeVisible();
     expect((await fresh.stored()).versions.at(-1)).toMatchObject({ text: `${FIRST} Dogs wait outside.` });
   } finally {
@@ -135,7 +135,7 @@ test('offline for too long: the text is kept, and rescued when the network is ba
     .poll(async () => (await fresh.stored()).drafts)
     .toMatchObject([{ author: 'Ana', text: `${FIRST} Dogs wait outside. And cats.` }]);
   await expect(ana.editor).toHaveText(`${FIRST} Cats may come in.`);
-  await expect(ana.sentence).toContainText('Your text is kept as a draft beside the document');
+  await expect(ana.sentence).toContainText('Your text is stored as a draft of this document');
 });
 
 /** What is in the browser's own database, as it is there. */

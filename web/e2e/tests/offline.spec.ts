@@ -12,10 +12,10 @@ test('offline and back in time: typing goes on, the lock is kept, everything is 
   const { fence } = (await olga.lock(fresh.id)).version;
   await ana.page.context().setOffline(true);
   await ana.isAt('offline');
-  await expect(ana.sentence).toHaveText('Connection lost, your text is kept Retrying…');
+  await expect(ana.sentence).toHaveText('Connection lost. Your text is stored in this browser Retrying…');
   await screen(ana, 'offline', { dark: true });
   await ana.type(' And cats.');
-  await expect(ana.saveState).toHaveText('Kept in this browser');
+  await expect(ana.saveState).toHaveText('Stored in this browser');
   await ana.page.context().setOffline(false);
   await ana.isAt('mine');
   await ana.press('Stop editing');

@@ -28,11 +28,11 @@ test('every page can be used by everybody, light and dark', async ({
   const pages = [
     ['/documents', 'Documents'],
     ['/documents/new', 'New document'],
-    ['/editing-now', 'Who edits what now'],
+    ['/editing-now', 'Editing now'],
     [`/documents/${fresh.id}`, fresh.title],
     [`/documents/${fresh.id}/history`, `History of ${fresh.title}`],
     [`/documents/${fresh.id}/versions/1`, `${fresh.title}: Version 1`],
-    ['/documents/none-of-that-name', 'There is nothing here'],
+    ['/documents/none-of-that-name', 'Page not found'],
   ] as const;
   for (const [path, heading] of pages) {
     await page.goto(`${service.address}${path}`);
@@ -85,7 +85,7 @@ test('the page speaks German to whoever prefers it, and the other language when 
 }) => {
   const ana = await open('Ana', { locale: 'de-DE' });
   await expect(ana.page.locator('html')).toHaveAttribute('lang', 'de');
-  await expect(ana.sentence).toHaveText('Niemand bearbeitet das Dokument. Einfach lostippen');
+  await expect(ana.sentence).toHaveText('Niemand bearbeitet das Dokument. Tippen Sie, um zu beginnen');
   await ana.take(' Hunde warten draußen.');
   await expect(ana.sentence).toHaveText('Sie bearbeiten dieses Dokument');
   await screen(ana, 'mine-german');

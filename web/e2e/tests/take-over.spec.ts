@@ -19,7 +19,7 @@ test('an owner takes over: the previous text is saved first, and both see what b
 
   await olga.press('Take over editing');
   const question = olga.banner.getByRole('group', { name: 'Take over editing' });
-  await expect(question).toContainText('Ana will be asked to save and cannot go on');
+  await expect(question).toContainText('Ana will be asked to save and can no longer edit');
   await expect(question.getByRole('button', { name: 'Take over' })).toBeFocused();
   await screen(olga, 'take-over-question');
 
@@ -28,16 +28,16 @@ test('an owner takes over: the previous text is saved first, and both see what b
   await question.getByRole('button', { name: 'Take over' }).click();
   await save.asked;
   await olga.isAt('taking');
-  await expect(olga.sentence).toHaveText('Saving previous editor’s work…');
+  await expect(olga.sentence).toHaveText('Saving the previous editor’s text…');
   await ana.isAt('taking');
-  await expect(ana.sentence).toHaveText('Olga is taking over. Saving your work…');
+  await expect(ana.sentence).toHaveText('Olga is taking over. Saving your text…');
   await expect(ana.editor).toHaveAttribute('contenteditable', 'false');
   await screen(olga, 'taking');
   await screen(ana, 'yielding');
   save.letThrough();
 
   await olga.isAt('mine');
-  await expect(olga.sentence).toHaveText('You are editing this document The previous editor’s work is saved');
+  await expect(olga.sentence).toHaveText('You are editing this document The previous editor’s text is saved');
   await expect(olga.editor).toHaveText(`${FIRST} Dogs wait outside.`);
   await screen(olga, 'took-over', { dark: true });
   await ana.isAt('taken');
@@ -81,7 +81,7 @@ test.describe('with a server that waits for some seconds only', () => {
     await startClock(ana.page);
     save.letThrough();
     await expect(ana.sentence).toHaveText(
-      'Editing taken over by Olga Your text is kept as a draft beside the document',
+      'Editing taken over by Olga Your text is stored as a draft of this document',
     );
     await expect(ana.page.getByRole('link', { name: 'Rescued drafts (1)' })).toBeVisible();
     await screen(ana, 'taken-rescued');

@@ -105,9 +105,9 @@ test('a question about one editor is not answered about the next', () => {
 
 test('the taker and the one who is taken over both see that work is being saved', () => {
   const { rerender } = render(<LockBanner lock={lock({ ...bobs, status: 'taking' })} />);
-  expect(said()).toBe('Saving previous editor’s work…');
+  expect(said()).toBe('Saving the previous editor’s text…');
   rerender(<LockBanner lock={lock({ ...mine, status: 'taking', takenBy: byOlga })} />);
-  expect(said()).toBe('Olga is taking over. Saving your work…');
+  expect(said()).toBe('Olga is taking over. Saving your text…');
 });
 
 test('after a take-over the text can be looked at and compared', () => {
@@ -162,14 +162,14 @@ test('while the other tab saves, that is what is said, and the button keeps its 
 test('without a connection the text is said to be kept, and trying is possible', () => {
   const shown = lock({ ...mine, status: 'offline' });
   render(<LockBanner lock={shown} />);
-  expect(said()).toBe('Connection lost, your text is kept Retrying…');
-  press('Try now');
+  expect(said()).toBe('Connection lost. Your text is stored in this browser Retrying…');
+  press('Retry now');
   expect(shown.retry).toHaveBeenCalledOnce();
 });
 
 test('an idle release says how to go on', () => {
   render(<LockBanner lock={lock({ notice: { kind: 'idle' } })} />);
-  expect(said()).toContain('Just type to go on');
+  expect(said()).toContain('Type to continue');
 });
 
 test('the countdown is shown and not read out every second', () => {
@@ -201,13 +201,13 @@ test('text that this browser has kept is offered back', () => {
   const onCompare = vi.fn<(target: CompareTarget) => void>();
   const { rerender } = render(<LockBanner lock={shown} onCompare={onCompare} />);
   press('Compare');
-  press('Put it into the editor');
+  press('Restore in the editor');
   press('Discard');
   expect(onCompare).toHaveBeenCalledWith({ kind: 'local', draft });
   expect(shown.restoreDraft).toHaveBeenCalledExactlyOnceWith('x');
   expect(shown.discardDraft).toHaveBeenCalledExactlyOnceWith('x');
   rerender(<LockBanner lock={lock({ draft, isEditable: false })} />);
-  expect(screen.queryByRole('button', { name: 'Put it into the editor' })).toBeNull();
+  expect(screen.queryByRole('button', { name: 'Restore in the editor' })).toBeNull();
   rerender(<LockBanner lock={lock({ draft })} showsDraft={false} />);
   expect(screen.queryByRole('button', { name: 'Discard' })).toBeNull();
 });
@@ -223,9 +223,9 @@ test('nothing is said to be kept by a browser that keeps nothing', () => {
   ];
   for (const state of states) {
     const { container, rerender } = render(<LockBanner lock={lock(state)} />);
-    expect(container.textContent).toContain('is kept');
+    expect(container.textContent).toContain('is stored');
     rerender(<LockBanner lock={lock({ ...state, keepsDrafts: false })} />);
-    expect(container.textContent).not.toContain('is kept');
+    expect(container.textContent).not.toContain('is stored');
     expect(container.textContent).toMatch(/before you leave|leave the page open/);
   }
 });
