@@ -2,7 +2,7 @@ import type { ClientMessage, Credentials } from '../protocol/messages.generated'
 import { readMessage } from '../protocol/parser';
 import type { Input } from './state';
 
-/** As much of a WebSocket as is needed here. */
+/** The part of a WebSocket that is used here. */
 export interface SocketLike {
   onopen: (() => void) | null;
   onmessage: ((event: { readonly data: unknown }) => void) | null;
@@ -14,7 +14,7 @@ export interface SocketLike {
 
 export type OpenSocket = (url: string) => SocketLike;
 
-interface LineOptions {
+interface ConnectionOptions {
   readonly url: string;
   readonly tab: string;
   readonly credentials: () => Promise<Credentials | null>;
@@ -22,49 +22,48 @@ interface LineOptions {
   readonly onInvalid?: (received: unknown) => void;
 }
 
-/** At most one socket at a time. What an earlier one still says is not heard. */
-export class Line {
-  readonly #options: LineOptions;
+/** At most one socket at a time. Events of an earlier one are ignored. */
+export class Connection {
+  readonly #options: ConnectionOptions;
   readonly #take: (input: Input) => void;
   #socket: SocketLike | null = null;
-  #calls = 0;
+  #attempt = 0;
 
-  constructor(options: LineOptions, take: (input: Input) => void) {
+  constructor(options: ConnectionOptions, take: (input: Input) => void) {
     this.#options = options;
     this.#take = take;
   }
 
-  dial(): void {
-    this.#drop();
-    this.#calls += 1;
-    void this.#call(this.#calls);
+  open(): void {
+    this.close();
+    void this.#attemptToOpen(this.#attempt);
   }
 
-  hangUp(): void {
+  close(): void {
     this.#drop();
-    this.#calls += 1;
+    this.#attempt += 1;
   }
 
   send(message: ClientMessage): void {
     try {
       this.#socket?.send(JSON.stringify(message));
     } catch {
-      // It is closing: its end is about to be told.
+      // It is closing: `onclose` follows.
     }
   }
 
-  async #call(call: number): Promise<void> {
+  async #attemptToOpen(attempt: number): Promise<void> {
     try {
       const credentials = await this.#options.credentials();
-      if (call !== this.#calls) return;
-      if (credentials) this.#open(credentials);
-      else this.#take({ kind: 'nobody' });
+      if (attempt !== this.#attempt) return;
+      if (credentials) this.#openSocket(credentials);
+      else this.#take({ kind: 'signed-out' });
     } catch {
-      if (call === this.#calls) this.#take({ kind: 'ended', code: null });
+      if (attempt === this.#attempt) this.#take({ kind: 'ended', code: null });
     }
   }
 
-  #open(credentials: Credentials): void {
+  #openSocket(credentials: Credentials): void {
     const { url, tab, openSocket = openWebSocket, onInvalid } = this.#options;
     const socket = openSocket(absolute(url));
     this.#socket = socket;
@@ -78,7 +77,7 @@ export class Line {
       this.#drop();
       this.#take({ kind: 'ended', code });
     };
-    // An error is always followed by a close, which is what counts.
+    // A close always follows an error.
     socket.onerror = () => undefined;
   }
 
@@ -90,7 +89,7 @@ export class Line {
     try {
       socket.close();
     } catch {
-      // It was never open.
+      // It never opened.
     }
   }
 }
@@ -99,7 +98,7 @@ function openWebSocket(url: string): SocketLike {
   return new WebSocket(url) as SocketLike;
 }
 
-/** Browsers of before 2023 take no relative addresses, and none with http. */
+/** Browsers before 2023 accept neither relative addresses nor http. */
 function absolute(url: string): string {
   const whole = new URL(url, globalThis.location?.href);
   whole.protocol = whole.protocol.replace('http', 'ws');

@@ -1,17 +1,17 @@
 import type { Fault, Joined, Lock, ServerMessage, Welcome } from '../protocol/messages.generated';
 import { isNewer } from '../protocol/versions';
-import { giveUp, NOT_JOINED } from './connectionLoss';
+import { giveUp, WAITING } from './connectionLoss';
 import type { LiveEvent } from './live';
-import type { Effect, LiveState, Step } from './state';
+import { type Effect, emit, type LiveState, type Room } from './state';
 
-/** Codes that say "not now", so that another socket may fare better. */
-const PASSING = new Set(['store_unavailable', 'store_refused', 'leasehold_error']);
+/** Temporary faults: another socket may succeed. */
+const TEMPORARY = new Set(['store_unavailable', 'store_refused', 'leasehold_error']);
 
-/** What follows from a message of the server. */
-export function hear(state: LiveState, message: ServerMessage): Step {
+/** The state after a message of the server. */
+export function receive(state: LiveState, message: ServerMessage): LiveState {
   switch (message.type) {
     case 'authenticated':
-      return letIn(state, message.data);
+      return authenticated(state, message.data);
     case 'joined':
       return joined(state, message.data);
     case 'document_locked':
@@ -23,72 +23,60 @@ export function hear(state: LiveState, message: ServerMessage): Step {
       return changed(state, lock, { kind: 'changed', type: message.type, lock, by });
     }
     case 'heartbeat_requested':
-      return {
+      return message.data.document_ids.reduce(
+        (asked, id) => notify(asked, id, { kind: 'heartbeat-requested' }),
         state,
-        effects: message.data.document_ids.flatMap((id) =>
-          telling(state, id, { kind: 'heartbeat-requested' }),
-        ),
-      };
+      );
     case 'heartbeat': {
       const { document_id: id, extended, lock_holder: holder } = message.data;
-      return { state, effects: telling(state, id, { kind: 'heartbeat', extended, holder }) };
+      return notify(state, id, { kind: 'heartbeat', extended, holder });
     }
     case 'room_closed':
-      return shutOut(state, message.data.document_id, message.data.code);
+      return refuse(state, message.data.document_id, message.data.code);
     case 'error':
       return failed(state, message.data);
     case 'left':
     case 'pong':
-      return { state, effects: [] };
+      return state;
   }
 }
 
-function letIn(state: LiveState, welcome: Welcome): Step {
-  const ids = Object.keys(state.rooms);
-  return {
-    state: { ...state, link: { phase: 'online', welcome }, failures: 0, refusals: 0 },
-    effects: ids.flatMap((id) => [
-      { kind: 'tell', documentId: id, event: { kind: 'up', welcome } },
+function authenticated(state: LiveState, welcome: Welcome): LiveState {
+  return emit(
+    { ...state, connection: { phase: 'online', welcome }, failures: 0, refusals: 0 },
+    ...Object.keys(state.rooms).flatMap((id): Effect[] => [
+      { kind: 'notify', documentId: id, event: { kind: 'up', welcome } },
       { kind: 'send', message: { type: 'join', data: { document_id: id } } },
     ]),
-  };
+  );
 }
 
-function joined(state: LiveState, { document_id: id, role, lock }: Joined['data']): Step {
-  if (!state.rooms[id]) return { state, effects: [] };
-  return {
-    state: { ...state, rooms: { ...state.rooms, [id]: { lock, role } } },
-    effects: telling(state, id, { kind: 'joined', role, lock }),
-  };
+function joined(state: LiveState, { document_id: id, role, lock }: Joined['data']): LiveState {
+  return notify(withRoom(state, id, { kind: 'joined', lock, role }), id, { kind: 'joined', role, lock });
 }
 
-function changed(state: LiveState, lock: Lock, event: LiveEvent): Step {
+function changed(state: LiveState, lock: Lock, event: LiveEvent): LiveState {
   const id = lock.document_id;
   const room = state.rooms[id];
-  // Before the snapshot nothing can be ordered: it will have what this says, or something newer.
-  if (!room?.lock || !isNewer(lock.version, room.lock.version)) return { state, effects: [] };
-  return {
-    state: { ...state, rooms: { ...state.rooms, [id]: { ...room, lock } } },
-    effects: telling(state, id, event),
-  };
+  // Events before the snapshot cannot be ordered; the snapshot includes their effect.
+  if (room?.kind !== 'joined' || !isNewer(lock.version, room.lock.version)) return state;
+  return notify(withRoom(state, id, { ...room, lock }), id, event);
 }
 
-function shutOut(state: LiveState, id: string, code: string): Step {
-  if (!state.rooms[id]) return { state, effects: [] };
-  return {
-    state: { ...state, rooms: { ...state.rooms, [id]: NOT_JOINED } },
-    effects: telling(state, id, { kind: 'refused', code }),
-  };
+function refuse(state: LiveState, id: string, code: string): LiveState {
+  return notify(withRoom(state, id, WAITING), id, { kind: 'refused', code });
 }
 
-function failed(state: LiveState, { code, document_id: id }: Fault): Step {
-  const room = id === null ? undefined : state.rooms[id];
-  if (id === null || !room || room.lock) return { state, effects: [] };
-  // What could not be joined is joined with the next socket.
-  if (PASSING.has(code)) return giveUp(state);
-  return shutOut(state, id, code);
+function failed(state: LiveState, { code, document_id: id }: Fault): LiveState {
+  if (id === null || state.rooms[id]?.kind !== 'waiting') return state;
+  // The next socket joins the document again.
+  return TEMPORARY.has(code) ? giveUp(state) : refuse(state, id, code);
 }
 
-function telling(state: LiveState, documentId: string, event: LiveEvent): Effect[] {
-  return state.rooms[documentId] ? [{ kind: 'tell', documentId, event }] : [];
+function withRoom(state: LiveState, id: string, room: Room): LiveState {
+  return state.rooms[id] ? { ...state, rooms: { ...state.rooms, [id]: room } } : state;
+}
+
+function notify(state: LiveState, documentId: string, event: LiveEvent): LiveState {
+  return state.rooms[documentId] ? emit(state, { kind: 'notify', documentId, event }) : state;
 }

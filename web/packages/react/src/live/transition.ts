@@ -1,114 +1,106 @@
-import { giveUp, goDown, lose, NOT_JOINED } from './connectionLoss';
-import { hear } from './serverMessages';
-import type { Input, LiveState, Step, Timer } from './state';
+import { giveUp, goDown, lose, WAITING } from './connectionLoss';
+import { receive } from './serverMessages';
+import { emit, type Input, type LiveState, type Timer } from './state';
 
-/** The socket's life: what follows from `input`. No clock, no randomness, no network. */
-export function next(state: LiveState, input: Input): Step {
-  if (state.link.phase === 'closed') return { state, effects: [] };
+/** The state after `input`, with the effects that it requires. No clock, no randomness, no network. */
+export function next(before: LiveState, input: Input): LiveState {
+  const state = { ...before, effects: [] };
+  if (state.connection.phase === 'closed') return state;
   switch (input.kind) {
     case 'watched':
-      return watched(state, input.documentId);
+      return watch(state, input.documentId);
     case 'unwatched':
-      return unwatched(state, input.documentId);
+      return unwatch(state, input.documentId);
     case 'opened':
-      return {
-        state,
-        effects: [{ kind: 'send', message: { type: 'authenticate', data: input.credentials } }],
-      };
+      return emit(state, { kind: 'send', message: { type: 'authenticate', data: input.credentials } });
     case 'received':
-      return alive(hear(state, input.message));
+      return restartSilence(receive(state, input.message));
     case 'ended':
       return lose(state, input.code);
-    case 'nobody':
-      return goDown(state, { phase: 'refused' }, []);
-    case 'rang':
-      return rang(state, input.timer);
+    case 'signed-out':
+      return goDown(state, { phase: 'refused' });
+    case 'timer':
+      return timeUp(state, input.timer);
     case 'reconnect':
       return reconnect(state);
     case 'close':
-      return goDown(state, { phase: 'closed' }, [{ kind: 'hang-up' }]);
+      return goDown(state, { phase: 'closed' }, { kind: 'disconnect' });
   }
 }
 
-function watched(state: LiveState, documentId: string): Step {
-  if (state.rooms[documentId]) return { state, effects: [] };
-  const watching = { ...state, rooms: { ...state.rooms, [documentId]: NOT_JOINED } };
-  switch (state.link.phase) {
+function watch(state: LiveState, documentId: string): LiveState {
+  if (state.rooms[documentId]) return state;
+  const watching = { ...state, rooms: { ...state.rooms, [documentId]: WAITING } };
+  switch (state.connection.phase) {
     case 'idle':
-      return dial(watching);
+      return connect(watching);
     case 'online':
-      return {
-        state: watching,
-        effects: [{ kind: 'send', message: { type: 'join', data: { document_id: documentId } } }],
-      };
+      return emit(watching, {
+        kind: 'send',
+        message: { type: 'join', data: { document_id: documentId } },
+      });
     default:
-      return { state: watching, effects: [] };
+      return watching;
   }
 }
 
-function unwatched(state: LiveState, documentId: string): Step {
+function unwatch(state: LiveState, documentId: string): LiveState {
   const { [documentId]: room, ...rooms } = state.rooms;
-  if (!room || state.link.phase !== 'online') return { state: { ...state, rooms }, effects: [] };
-  return {
-    state: { ...state, rooms },
-    effects: [{ kind: 'send', message: { type: 'leave', data: { document_id: documentId } } }],
-  };
+  const left = { ...state, rooms };
+  if (!room || state.connection.phase !== 'online') return left;
+  return emit(left, { kind: 'send', message: { type: 'leave', data: { document_id: documentId } } });
 }
 
-/** Whatever was said: the other side is there. */
-function alive(step: Step): Step {
-  if (step.state.link.phase !== 'online') return step;
+/** Any message shows that the connection works. Timers go first: a watcher that is notified may close the connection. */
+function restartSilence(state: LiveState): LiveState {
+  if (state.connection.phase !== 'online') return state;
   return {
-    state: step.state,
+    ...state,
     effects: [
-      { kind: 'clear', timer: 'answer' },
-      { kind: 'set', timer: 'quiet', failures: 0 },
-      ...step.effects,
+      { kind: 'stop-timer', timer: 'response' },
+      { kind: 'start-timer', timer: 'silence', failures: 0 },
+      ...state.effects,
     ],
   };
 }
 
-function rang(state: LiveState, timer: Timer): Step {
+function timeUp(state: LiveState, timer: Timer): LiveState {
   switch (timer) {
-    case 'redial':
-      return state.link.phase === 'pausing' ? dial(state) : { state, effects: [] };
-    case 'quiet':
-      return state.link.phase === 'online' ? ping(state) : { state, effects: [] };
-    case 'answer':
-      // A line that was cut without a word looks like one on which nobody speaks.
+    case 'reconnect':
+      return state.connection.phase === 'pausing' ? connect(state) : state;
+    case 'silence':
+      return state.connection.phase === 'online' ? ping(state) : state;
+    case 'response':
+      // A broken connection may report nothing: it looks like a silent one.
       return giveUp(state);
   }
 }
 
-function reconnect(state: LiveState): Step {
-  switch (state.link.phase) {
+function reconnect(state: LiveState): LiveState {
+  switch (state.connection.phase) {
     case 'pausing':
     case 'refused':
-      return dial({ ...state, refusals: 0 });
+      return connect({ ...state, refusals: 0 });
     case 'online':
-      return ping(state); // it says that it is there; this finds out
+      return ping(state); // it may be broken without a report
     default:
-      return { state, effects: [] };
+      return state;
   }
 }
 
-function ping(state: LiveState): Step {
-  return {
+function ping(state: LiveState): LiveState {
+  return emit(
     state,
-    effects: [
-      { kind: 'send', message: { type: 'ping', data: {} } },
-      { kind: 'set', timer: 'answer', failures: 0 },
-    ],
-  };
+    { kind: 'send', message: { type: 'ping', data: {} } },
+    { kind: 'start-timer', timer: 'response', failures: 0 },
+  );
 }
 
-function dial(state: LiveState): Step {
-  return {
-    state: { ...state, link: { phase: 'dialling' } },
-    effects: [
-      { kind: 'clear', timer: 'redial' },
-      { kind: 'set', timer: 'answer', failures: 0 },
-      { kind: 'dial' },
-    ],
-  };
+function connect(state: LiveState): LiveState {
+  return emit(
+    { ...state, connection: { phase: 'connecting' } },
+    { kind: 'stop-timer', timer: 'reconnect' },
+    { kind: 'start-timer', timer: 'response', failures: 0 },
+    { kind: 'connect' },
+  );
 }

@@ -6,11 +6,8 @@ import type { ServerMessage } from '../../src/protocol/messages.generated';
 import { changed, joined, lockState, welcome } from '../support/lockStates';
 
 /** The state after all inputs, and the effects of the last. */
-function run(...inputs: readonly Input[]): { state: LiveState; effects: readonly Effect[] } {
-  return inputs.reduce((step, input) => next(step.state, input), {
-    state: initialState,
-    effects: [] as readonly Effect[],
-  });
+function run(...inputs: readonly Input[]): LiveState {
+  return inputs.reduce(next, initialState);
 }
 
 const watched: Input = { kind: 'watched', documentId: 'd' };
@@ -23,7 +20,7 @@ function said(message: ServerMessage): Input {
 }
 
 function told(effects: readonly Effect[]): LiveEvent[] {
-  return effects.flatMap((effect) => (effect.kind === 'tell' ? [effect.event] : []));
+  return effects.flatMap((effect) => (effect.kind === 'notify' ? [effect.event] : []));
 }
 
 function sent(effects: readonly Effect[]) {
@@ -31,7 +28,7 @@ function sent(effects: readonly Effect[]) {
 }
 
 test('the socket is opened when the first document is watched, and says who it is first', () => {
-  expect(run(watched).effects).toContainEqual({ kind: 'dial' });
+  expect(run(watched).effects).toContainEqual({ kind: 'connect' });
   expect(run(watched, { kind: 'watched', documentId: 'e' }).effects).toEqual([]);
   expect(run(watched, opened).effects).toEqual([
     { kind: 'send', message: { type: 'authenticate', data: { token: 't', tab: 'x' } } },
@@ -60,7 +57,7 @@ test('fences are compared as numbers that may be larger than JavaScript has', ()
 
 test('after a reconnect the snapshot is trusted, also if it is older', () => {
   const lost = [...online, said(joined(lockState('50'))), { kind: 'ended', code: 1006 }] as const;
-  const again = [...lost, { kind: 'rang', timer: 'redial' }, opened, letIn] as const;
+  const again = [...lost, { kind: 'timer', timer: 'reconnect' }, opened, letIn] as const;
   expect(told(run(...again, said(changed(lockState('60')))).effects)).toEqual([]);
   const older = lockState('7');
   expect(told(run(...again, said(joined(older))).effects)).toEqual([
@@ -72,52 +69,52 @@ test('after a reconnect the snapshot is trusted, also if it is older', () => {
 test('a lost socket is told, and dialled again after a pause that grows with the failures', () => {
   const first = run(...online, { kind: 'ended', code: 1006 });
   expect(told(first.effects)).toEqual([{ kind: 'down' }]);
-  expect(first.effects).toContainEqual({ kind: 'set', timer: 'redial', failures: 1 });
+  expect(first.effects).toContainEqual({ kind: 'start-timer', timer: 'reconnect', failures: 1 });
   const second = run(
     ...online,
     { kind: 'ended', code: 1006 },
-    { kind: 'rang', timer: 'redial' },
+    { kind: 'timer', timer: 'reconnect' },
     { kind: 'ended', code: null },
   );
-  expect(second.effects).toContainEqual({ kind: 'set', timer: 'redial', failures: 2 });
+  expect(second.effects).toContainEqual({ kind: 'start-timer', timer: 'reconnect', failures: 2 });
 });
 
 test('the pause starts anew after a socket that was let in', () => {
   const { effects } = run(
     ...online,
     { kind: 'ended', code: 1006 },
-    { kind: 'rang', timer: 'redial' },
+    { kind: 'timer', timer: 'reconnect' },
     opened,
     letIn,
     { kind: 'ended', code: 1006 },
   );
-  expect(effects).toContainEqual({ kind: 'set', timer: 'redial', failures: 1 });
+  expect(effects).toContainEqual({ kind: 'start-timer', timer: 'reconnect', failures: 1 });
 });
 
 test('not signed in is believed the second time, and reconnecting tries again', () => {
   const ended: Input = { kind: 'ended', code: 4401 };
   const once = run(watched, opened, ended);
-  expect(once.state.link.phase).toBe('pausing');
-  const twice = [watched, opened, ended, { kind: 'rang', timer: 'redial' }, opened, ended] as const;
-  expect(run(...twice).state.link.phase).toBe('refused');
-  expect(run(...twice, { kind: 'reconnect' }).effects).toContainEqual({ kind: 'dial' });
+  expect(once.connection.phase).toBe('pausing');
+  const twice = [watched, opened, ended, { kind: 'timer', timer: 'reconnect' }, opened, ended] as const;
+  expect(run(...twice).connection.phase).toBe('refused');
+  expect(run(...twice, { kind: 'reconnect' }).effects).toContainEqual({ kind: 'connect' });
 });
 
 test('a silent line is asked, and given up if nobody answers', () => {
-  const asked = run(...online, { kind: 'rang', timer: 'quiet' });
+  const asked = run(...online, { kind: 'timer', timer: 'silence' });
   expect(sent(asked.effects)).toEqual(['ping']);
-  const given = run(...online, { kind: 'rang', timer: 'quiet' }, { kind: 'rang', timer: 'answer' });
-  expect(given.effects).toContainEqual({ kind: 'hang-up' });
-  expect(given.state).toMatchObject({ link: { phase: 'pausing' }, failures: 1 });
-  const answered = run(...online, { kind: 'rang', timer: 'quiet' }, said({ type: 'pong', data: {} }));
-  expect(answered.effects).toContainEqual({ kind: 'clear', timer: 'answer' });
+  const given = run(...online, { kind: 'timer', timer: 'silence' }, { kind: 'timer', timer: 'response' });
+  expect(given.effects).toContainEqual({ kind: 'disconnect' });
+  expect(given).toMatchObject({ connection: { phase: 'pausing' }, failures: 1 });
+  const answered = run(...online, { kind: 'timer', timer: 'silence' }, said({ type: 'pong', data: {} }));
+  expect(answered.effects).toContainEqual({ kind: 'stop-timer', timer: 'response' });
 });
 
 test('a document that may not be watched is told, and one that cannot be now is tried with another socket', () => {
   const refused = said({ type: 'error', data: { code: 'not_allowed', message: '', document_id: 'd' } });
   expect(told(run(...online, refused).effects)).toEqual([{ kind: 'refused', code: 'not_allowed' }]);
   const passing = said({ type: 'error', data: { code: 'store_unavailable', message: '', document_id: 'd' } });
-  expect(run(...online, passing).effects).toContainEqual({ kind: 'hang-up' });
+  expect(run(...online, passing).effects).toContainEqual({ kind: 'disconnect' });
 });
 
 test('a room that was closed tells so, and nothing more until it is joined again', () => {
@@ -138,8 +135,13 @@ test('what is not watched any more is left, and nothing is told about it', () =>
 });
 
 test('after the end nothing follows from anything', () => {
-  const { state } = run(...online, { kind: 'close' });
-  for (const input of [watched, letIn, { kind: 'reconnect' }, { kind: 'rang', timer: 'redial' }] as const) {
-    expect(next(state, input)).toEqual({ state, effects: [] });
+  const state = run(...online, { kind: 'close' });
+  for (const input of [
+    watched,
+    letIn,
+    { kind: 'reconnect' },
+    { kind: 'timer', timer: 'reconnect' },
+  ] as const) {
+    expect(next(state, input)).toEqual({ ...state, effects: [] });
   }
 });
