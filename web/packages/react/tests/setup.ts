@@ -1,7 +1,7 @@
 import 'fake-indexeddb/auto';
 import { cleanup } from '@testing-library/react';
 import { afterEach, beforeEach, vi } from 'vitest';
-import { pageLingering } from '../src/editing/effects/pendingReleases';
+import { pageReleases } from '../src/editing/effects/pendingReleases';
 
 // Told React that `act` is used: otherwise it warns at every update.
 (globalThis as { IS_REACT_ACT_ENVIRONMENT?: boolean }).IS_REACT_ACT_ENVIRONMENT = true;
@@ -16,6 +16,6 @@ beforeEach(() => {
 afterEach(() => {
   cleanup();
   // Each test has a page of its own.
-  pageLingering.clear();
+  pageReleases.clear();
   document.body.replaceChildren();
 });

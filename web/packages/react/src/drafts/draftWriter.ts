@@ -1,16 +1,16 @@
 import type { Draft, DraftStore } from './draft';
 
-/** Writing at every key press would be too much; this is what a crash may cost. */
+/** A write at each key press would be too frequent; a crash may lose this much. */
 const DELAY_MS = 300;
 
-/** Writes drafts down a moment after they change, the newest of each. */
-export class DraftKeeper {
+/** Writes the newest content of each draft shortly after it changes. */
+export class DraftWriter {
   readonly #store: DraftStore | null;
   readonly #report: (areKept: boolean) => void;
   readonly #pending = new Map<string, Draft>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** `report` is told after each writing whether everything was kept. */
+  /** `report` is called after each write; true if everything was stored. */
   constructor(store: DraftStore | null, report: (areKept: boolean) => void = () => undefined) {
     this.#store = store;
     this.#report = report;
@@ -30,7 +30,7 @@ export class DraftKeeper {
     void this.#store?.remove(id);
   }
 
-  /** Now: the page goes away. */
+  /** Writes at once: the page is going away. */
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -2,67 +2,69 @@ import { Alarm } from '../clock/alarm';
 import { steadyClock } from '../clock/steadyClock';
 import type { Ticker } from '../clock/ticker';
 import type { DraftStore } from '../drafts/draft';
-import { DraftKeeper } from '../drafts/draftWriter';
+import { DraftWriter } from '../drafts/draftWriter';
 import type { Content } from '../protocol/content';
 import type { Role } from '../protocol/rest';
 import type { TabLine, TabMessage } from '../tabs/tabs';
 import { watchPage } from './effects/pageEvents';
-import { keyOf, type Lingering, linger, pageLingering } from './effects/pendingReleases';
-import { type Ports, perform } from './effects/runner';
+import { addRelease, keyOf, type PendingReleases, pageReleases } from './effects/pendingReleases';
+import { type Ports, run } from './effects/runner';
 import type { Input } from './machine/inputs';
 import { isSettled } from './machine/lifecycle';
-import { type Beginning, beginSession, type Session } from './machine/state';
+import { type Beginning, initialState, type State } from './machine/state';
 import { next } from './machine/transition';
 import type { DocumentLockState } from './view/documentLock';
-import { view } from './view/lockState';
+import { lockStateOf } from './view/lockState';
 
-/** How long a component that has gone may still be saving. */
-const LINGER_MS = 60_000;
+/** How long a removed component may still be saving. */
+const RELEASE_WITHIN_MS = 60_000;
 
-export interface SessionOptions extends Omit<Beginning, 'now'> {
+export interface ControllerOptions extends Omit<Beginning, 'now'> {
   readonly ports: Ports;
   readonly drafts: DraftStore | null;
   readonly ticker: Ticker;
   readonly now?: () => number;
-  /** Sessions of the same page that were left before. */
-  readonly lingering?: Lingering;
+  /** Earlier controllers of the same page that still save. */
+  readonly pendingReleases?: PendingReleases;
 }
 
 /**
- * One document on one page: runs the state machine, does what it wants done, and shows what is true.
+ * One document on one page: runs the state machine and its effects, and publishes the lock's state.
  *
- * Making one does nothing yet. It lives from `attach` until what that returned is called; a call of `attach` right after that
- * goes on as if nothing had been: React mounts twice in development, and that must not give a lock back.
+ * The constructor has no effects. The controller runs from `attach` until the returned function is called. A call of `attach`
+ * in the same task continues it: React mounts twice in development, and that must not release a lock.
  */
-export class DocumentSession {
-  readonly #options: SessionOptions;
-  readonly #keeper: DraftKeeper;
+export class DocumentController {
+  readonly #options: ControllerOptions;
+  readonly #drafts: DraftWriter;
   readonly #alarm = new Alarm();
   readonly #now: () => number;
   readonly #listeners = new Set<() => void>();
   readonly #queue: Input[] = [];
   #isTaking = false;
-  #session: Session;
+  #state: State;
   #view: DocumentLockState;
   #attached = 0;
   #leftAt = 0;
   #stop: (() => void) | null = null;
-  /** Tells whoever waits for this one that it has settled. */
+  /** Resolves the wait of the next controller of this document. */
   #settle: (() => void) | null = null;
   #line: TabLine | null = null;
 
-  constructor(options: SessionOptions) {
+  constructor(options: ControllerOptions) {
     this.#options = options;
     this.#now = options.now ?? steadyClock();
-    this.#keeper = new DraftKeeper(options.drafts, (areKept) => this.#tell({ kind: 'drafts-kept', areKept }));
-    this.#session = beginSession({ ...options, now: this.#now(), keepsDrafts: options.drafts !== null });
-    this.#view = view(this.#session);
+    this.#drafts = new DraftWriter(options.drafts, (areKept) =>
+      this.#takeIfRunning({ kind: 'drafts-kept', areKept }),
+    );
+    this.#state = initialState({ ...options, now: this.#now(), keepsDrafts: options.drafts !== null });
+    this.#view = lockStateOf(this.#state);
   }
 
   readonly getState = (): DocumentLockState => this.#view;
 
-  get current(): Session {
-    return this.#session;
+  get current(): State {
+    return this.#state;
   }
 
   readonly subscribe = (changed: () => void): (() => void) => {
@@ -73,25 +75,25 @@ export class DocumentSession {
   attach(): () => void {
     this.#attached += 1;
     this.#settle?.();
-    if (this.#stop) this.take({ kind: 'reopened' });
+    if (this.#stop) this.take({ kind: 'component-returned' });
     else this.#start();
     let isAttached = true;
     return () => {
       if (!isAttached) return;
       isAttached = false;
       this.#attached -= 1;
-      // At once: another session of this document may be attached before the microtask.
-      if (this.#attached === 0) this.#settle = linger(this.#lingering, this.#key);
+      // Before the microtask: another controller of this document may be attached until then.
+      if (this.#attached === 0) this.#settle = addRelease(this.#releases, this.#key);
       queueMicrotask(() => {
         if (this.#attached > 0) return;
         this.#leftAt = this.#now();
-        this.take({ kind: 'closed' });
+        this.take({ kind: 'component-removed' });
       });
     };
   }
 
-  get #lingering(): Lingering {
-    return this.#options.lingering ?? pageLingering;
+  get #releases(): PendingReleases {
+    return this.#options.pendingReleases ?? pageReleases;
   }
 
   get #key(): string {
@@ -102,7 +104,7 @@ export class DocumentSession {
     this.take({ kind: 'role-changed', role });
   }
 
-  /** Something happened. Inputs that come up while another is dealt with wait for their turn. */
+  /** Processes an input. Inputs that arise in the meantime are queued. */
   take(input: Input): void {
     this.#queue.push(input);
     if (this.#isTaking) return;
@@ -115,18 +117,18 @@ export class DocumentSession {
     this.#publish();
   }
 
-  /** Something that does not matter any more once the session has ended. */
-  #tell(input: Input): void {
+  /** Ignored after the end. */
+  #takeIfRunning(input: Input): void {
     if (this.#stop) this.take(input);
   }
 
-  /** Resolves once that is so. */
-  until(isSo: (session: Session) => boolean): Promise<Session> {
+  /** Resolves once `isSo` is true. */
+  until(isSo: (state: State) => boolean): Promise<State> {
     return new Promise((resolve) => {
       const look = () => {
-        if (!isSo(this.#session)) return;
+        if (!isSo(this.#state)) return;
         stop();
-        resolve(this.#session);
+        resolve(this.#state);
       };
       const stop = this.#watch(look);
       look();
@@ -142,31 +144,31 @@ export class DocumentSession {
 
   #step(input: Input): void {
     const { documentId, userId, ports } = this.#options;
-    this.#session = next(this.#session, input, this.#now());
-    const inside = {
+    this.#state = next(this.#state, input, this.#now());
+    const context = {
       documentId,
       userId,
-      keeper: this.#keeper,
+      drafts: this.#drafts,
       alarm: this.#alarm,
       line: this.#line,
       take: (answer: Input) => this.take(answer),
     };
-    for (const effect of this.#session.effects) perform(effect, ports, inside);
+    for (const effect of this.#state.effects) run(effect, ports, context);
   }
 
   #publish(): void {
-    const shown = view(this.#session);
+    const shown = lockStateOf(this.#state);
     const isChanged = !isShallowEqual(shown, this.#view);
     if (isChanged) this.#view = shown;
-    // Components first: whoever awaits an action finds them as the session is.
+    // Components first: code that awaits an action finds them up to date.
     if (isChanged) for (const changed of [...this.#listeners]) changed();
     for (const look of [...this.#watchers]) look();
-    if (this.#session.leaving && this.#attached === 0 && isSettled(this.#session)) this.#end();
+    if (this.#state.leaving && this.#attached === 0 && isSettled(this.#state)) this.#end();
   }
 
   #start(): void {
     const { documentId, userId, ports, ticker } = this.#options;
-    const hear = (message: TabMessage) => this.take({ kind: 'tab-said', message });
+    const hear = (message: TabMessage) => this.take({ kind: 'tab-message', message });
     this.#line = ports.tabs?.open(userId, documentId, hear) ?? null;
     const ends = [
       ticker.start(() => this.#tick()),
@@ -176,17 +178,17 @@ export class DocumentSession {
       for (const end of ends) end();
     };
     this.#waitForEarlier();
-    if (this.#session.leaving) this.take({ kind: 'reopened' });
+    if (this.#state.leaving) this.take({ kind: 'component-returned' });
     this.take({ kind: 'tick' });
     if (ports.live) ends.push(ports.live.watch(documentId, (event) => this.take({ kind: 'live', event })));
   }
 
-  /** The save of an earlier session gives the lock back. For the service both are the same tab: it would be this one's lock. */
+  /** The save of an earlier controller releases the lock. The service sees the same tab: it would release this one's lock. */
   #waitForEarlier(): void {
-    const settled = this.#lingering.get(this.#key);
+    const settled = this.#releases.get(this.#key);
     if (!settled) return;
-    this.take({ kind: 'held-up' });
-    void settled.then(() => this.#tell({ kind: 'let-go' }));
+    this.take({ kind: 'earlier-save-started' });
+    void settled.then(() => this.#takeIfRunning({ kind: 'earlier-save-ended' }));
   }
 
   #end(): void {
@@ -196,33 +198,32 @@ export class DocumentSession {
     this.#line?.hangUp();
     this.#line = null;
     this.#alarm.clear();
-    this.#keeper.flush();
+    this.#drafts.flush();
   }
 
   #tick(): void {
     this.take({ kind: 'tick' });
-    if (this.#attached === 0 && this.#now() - this.#leftAt > LINGER_MS) this.#end();
+    if (this.#attached === 0 && this.#now() - this.#leftAt > RELEASE_WITHIN_MS) this.#end();
   }
 
   #hide(): void {
-    const content =
-      this.#session.hold.kind === 'held' ? atOnce(this.#options.ports.beforeRelease) : undefined;
+    const content = this.#state.hold.kind === 'held' ? atOnce(this.#options.ports.beforeRelease) : undefined;
     this.take({ kind: 'page-hiding', content });
-    this.#keeper.flush();
+    this.#drafts.flush();
   }
 
   #show(): void {
-    this.take({ kind: 'shown' });
+    this.take({ kind: 'page-shown' });
     this.#options.ports.live?.reconnect();
   }
 
   #retry(): void {
-    this.take({ kind: 'retry-asked' });
+    this.take({ kind: 'retry-requested' });
     this.#options.ports.live?.reconnect();
   }
 }
 
-/** What the host has to save, if it says so without waiting. */
+/** The host's content, if it is returned synchronously. */
 function atOnce(beforeRelease: Ports['beforeRelease']): Content | undefined {
   try {
     const content = beforeRelease();

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { type Draft, indexedDrafts } from '../../src';
-import { DraftKeeper } from '../../src/drafts/draftWriter';
+import { DraftWriter } from '../../src/drafts/draftWriter';
 import { MemoryDrafts } from '../support/memoryDrafts';
 
 function draft(id: string, more: Partial<Draft> = {}): Draft {
@@ -85,7 +85,7 @@ test('only the newest of many changes is written, and a dropped draft is not wri
   vi.useFakeTimers();
   try {
     const store = new MemoryDrafts();
-    const keeper = new DraftKeeper(store);
+    const keeper = new DraftWriter(store);
     const put = vi.spyOn(store, 'put');
     keeper.keep(draft('a', { content: '1' }));
     keeper.keep(draft('a', { content: '2' }));
@@ -101,7 +101,7 @@ test('only the newest of many changes is written, and a dropped draft is not wri
 test('whoever keeps drafts is told whether they were kept', async () => {
   const store = new MemoryDrafts();
   const told: boolean[] = [];
-  const keeper = new DraftKeeper(store, (areKept) => told.push(areKept));
+  const keeper = new DraftWriter(store, (areKept) => told.push(areKept));
   const put = vi.spyOn(store, 'put').mockResolvedValueOnce(false);
   keeper.keep(draft('a'));
   keeper.flush();

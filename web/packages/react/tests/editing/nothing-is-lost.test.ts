@@ -9,8 +9,8 @@ import {
 } from '../../src';
 import { steadyClock } from '../../src/clock/steadyClock';
 import { actionsOf } from '../../src/editing/actions';
-import { DocumentSession } from '../../src/editing/documentController';
-import type { Lingering } from '../../src/editing/effects/pendingReleases';
+import { DocumentController } from '../../src/editing/documentController';
+import type { PendingReleases } from '../../src/editing/effects/pendingReleases';
 import { dice } from '../support/dice';
 import { MemoryDrafts } from '../support/memoryDrafts';
 import { ModelServer, type Visitor } from '../support/modelServer';
@@ -38,10 +38,10 @@ class Page {
   preparesFor: number | null = null;
   readonly #server: ModelServer;
   readonly #tabs: ModelTabs;
-  readonly #lingering: Lingering = new Map();
+  readonly #releases: PendingReleases = new Map();
   #visits = 0;
   #leave: (() => void) | null = null;
-  session!: DocumentSession;
+  controller!: DocumentController;
   actions!: DocumentLockActions;
 
   constructor(server: ModelServer, who: Visitor, tabs: ModelTabs) {
@@ -64,7 +64,7 @@ class Page {
   enter(): void {
     const { who, live, drafts } = this;
     this.#visits += 1;
-    const session: DocumentSession = new DocumentSession({
+    const controller: DocumentController = new DocumentController({
       documentId: 'd',
       userId: who.id,
       role: who.role,
@@ -72,17 +72,17 @@ class Page {
       drafts,
       ticker: pageTicker(),
       now: steadyClock(() => Date.now() + this.aheadMs),
-      lingering: this.#lingering,
+      pendingReleases: this.#releases,
       ports: {
         live,
         tabs: this.#tabs,
         service: restService(this.#server.transport(who)),
-        beforeRelease: () => this.#prepare(session),
+        beforeRelease: () => this.#prepare(controller),
       },
     });
-    this.session = session;
-    this.#leave = session.attach();
-    this.actions = actionsOf(session, () => live.reconnect());
+    this.controller = controller;
+    this.#leave = controller.attach();
+    this.actions = actionsOf(controller, () => live.reconnect());
   }
 
   leave(): void {
@@ -92,7 +92,7 @@ class Page {
 
   /** As far as it may be typed into. */
   type(text: string): void {
-    const { loaded, isEditable } = this.session.getState();
+    const { loaded, isEditable } = this.controller.getState();
     if (!this.isOpen || !isEditable) return;
     const last = this.typed.at(-1);
     // What was typed before and put back is in what is typed now.
@@ -104,8 +104,8 @@ class Page {
   }
 
   /** What the editor of that visit shows, as it was when the host was asked. */
-  #prepare(session: DocumentSession): Content | undefined | Promise<Content | undefined> {
-    const { loaded } = session.getState();
+  #prepare(controller: DocumentController): Content | undefined | Promise<Content | undefined> {
+    const { loaded } = controller.getState();
     const shown = this.typed.filter(({ into }) => into === loaded).at(-1)?.text ?? loaded?.content;
     const { preparesFor } = this;
     if (preparesFor === null) return undefined;
@@ -236,9 +236,9 @@ async function live(seed: number): Promise<void> {
     ...server.drafts.map(({ content }) => content),
     ...pages.flatMap(({ drafts }) => drafts.texts),
   ];
-  for (const { who, typed, session } of pages) {
+  for (const { who, typed, controller } of pages) {
     for (const { text } of typed) expect(kept, `seed ${seed}: what ${who.tab} typed`).toContain(text);
-    const { status, hasUnsavedText } = session.getState();
+    const { status, hasUnsavedText } = controller.getState();
     expect({ status, hasUnsavedText }, `seed ${seed}: ${who.tab} in the end`).toEqual({
       status: 'free',
       hasUnsavedText: false,

@@ -1,7 +1,7 @@
 import { act } from '@testing-library/react';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { pageTicker, restService } from '../../src';
-import { DocumentSession } from '../../src/editing/documentController';
+import { DocumentController } from '../../src/editing/documentController';
 import { MemoryDrafts } from '../support/memoryDrafts';
 import { ModelServer } from '../support/modelServer';
 import { ana, bob, moment, pass, sleep, useFakeTime, visit } from '../support/visit';
@@ -114,8 +114,8 @@ test('mounting twice, as React does in development, takes one lock and gives non
   expect(server.hold).toBeNull();
 });
 
-test('a session that is left and entered again in one go keeps the lock that it holds', async () => {
-  const session = new DocumentSession({
+test('a controller that is left and entered again in one go keeps the lock that it holds', async () => {
+  const controller = new DocumentController({
     documentId: 'd',
     userId: ana.id,
     role: ana.role,
@@ -129,12 +129,12 @@ test('a session that is left and entered again in one go keeps the lock that it 
       beforeRelease: () => undefined,
     },
   });
-  const leave = session.attach();
+  const leave = controller.attach();
   await pass(0);
-  session.take({ kind: 'typed', content: 'hello' });
+  controller.take({ kind: 'typed', content: 'hello' });
   await pass(0);
   leave();
-  const leaveAgain = session.attach();
+  const leaveAgain = controller.attach();
   await pass(2);
   expect(server.hold?.who).toBe(ana);
   expect(server.asked('POST', '/lock')).toHaveLength(1);

@@ -1,14 +1,14 @@
-/** What happens to a page as a whole. */
+/** Events of the page as a whole. */
 export interface PageEvents {
-  /** It goes away, perhaps for good. */
+  /** The page is going away, perhaps permanently. */
   readonly onHide: () => void;
-  /** It can be seen again, was thawed, or came back from the browser's cache. */
+  /** The page is visible again, was resumed, or was restored from the browser's cache. */
   readonly onShow: () => void;
-  /** The network is there again, or gone. */
+  /** The network has come back or gone. */
   readonly onNetwork: () => void;
 }
 
-/** Listens until the returned function is called. Becoming hidden is not listened for: it ends nothing. */
+/** Listens until the returned function is called. A hidden page is no event: it releases nothing. */
 export function watchPage({ onHide, onShow, onNetwork }: PageEvents): () => void {
   if (typeof window === 'undefined') return () => undefined;
   const gone = new AbortController();

@@ -1,23 +1,23 @@
-/** Sessions that their components have left and that are not settled yet, by person and document. */
-export type Lingering = Map<string, Promise<unknown>>;
+/** Controllers whose components were removed and that are not settled yet, by user and document. */
+export type PendingReleases = Map<string, Promise<unknown>>;
 
 /** Those of this page. */
-export const pageLingering: Lingering = new Map();
+export const pageReleases: PendingReleases = new Map();
 
 /** Ids may hold any character: encoded, two pairs never make the same key. */
 export function keyOf(userId: string, documentId: string): string {
   return `${encodeURIComponent(userId)}/${encodeURIComponent(documentId)}`;
 }
 
-/** Enters a session. It is there until the returned function is called. */
-export function linger(lingering: Lingering, key: string): () => void {
+/** Adds a release, until the returned function is called. */
+export function addRelease(releases: PendingReleases, key: string): () => void {
   let settle = () => {};
   const left = new Promise<void>((resolve) => {
     settle = resolve;
   });
-  const all = Promise.all([lingering.get(key), left]).then(() => {
-    if (lingering.get(key) === all) lingering.delete(key);
+  const all = Promise.all([releases.get(key), left]).then(() => {
+    if (releases.get(key) === all) releases.delete(key);
   });
-  lingering.set(key, all);
+  releases.set(key, all);
   return settle;
 }

@@ -4,7 +4,7 @@ import type { DocumentService, Unanswered } from '../terms/service';
 
 export type Request = Exclude<Extract<Effect, { serial: number }>, { kind: 'prepare' }>;
 
-/** Asks the service; the answer as an input. Never rejects. */
+/** Sends a request to the service; resolves with the answer as an input. Never rejects. */
 export async function request(effect: Request, documentId: string, service: DocumentService): Promise<Input> {
   const { serial } = effect;
   switch (effect.kind) {
@@ -36,7 +36,7 @@ export async function request(effect: Request, documentId: string, service: Docu
   }
 }
 
-/** A host's own service may reject: that is no answer either. */
+/** A service of the host may reject: that counts as no answer. */
 function settled<Answer>(answering: Promise<Answer>): Promise<Answer | Unanswered> {
   return answering.catch((): Unanswered => ({ kind: 'unreachable' }));
 }

@@ -4,16 +4,16 @@ import { isObject, matchesNamed } from '../../protocol/shapes';
 import type { Transport, TransportReply, TransportRequest } from '../../transport/transport';
 import type { DocumentService, Refused, Unanswered } from '../terms/service';
 
-/** A take-over waits for the previous editor's save, for others' take-overs before it, and for the answer. */
+/** A take-over waits for the previous editor's save, for earlier take-overs, and for the answer. */
 const TAKE_TIMEOUT_MS = 20_000;
 
-/** The service as docs/protocol.md has it, over `transport`. */
+/** The service of docs/protocol.md, over `transport`. */
 export function restService(transport: Transport): DocumentService {
   async function ask(request: TransportRequest): Promise<TransportReply | Unanswered> {
     try {
       return await transport.send(request);
     } catch {
-      // Whatever the transport threw: there is no answer, and what was asked may have been done.
+      // Any error of the transport means no answer; the request may have been executed.
       return { kind: 'unreachable' };
     }
   }
@@ -122,12 +122,12 @@ function holderOf(reply: TransportReply): LockHolder | null {
   return matchesNamed(holder, 'LockHolder') ? (holder as LockHolder) : null;
 }
 
-/** Ask again: signed out for the moment, which the host mends; too slow; too often. */
-const PASSING = new Set([401, 408, 429]);
+/** Worth a retry: a login that the host renews, a timeout, a rate limit. */
+const TEMPORARY = new Set([401, 408, 429]);
 
-/** A no, if the service has said one. An answer that cannot be read, or "ask again", leaves the outcome unknown. */
+/** A refusal, if the reply is one. An unreadable or temporary reply leaves the outcome unknown. */
 function refusal(reply: TransportReply): Refused | Unanswered {
-  const isNo = reply.status >= 400 && reply.status < 500 && !PASSING.has(reply.status);
+  const isNo = reply.status >= 400 && reply.status < 500 && !TEMPORARY.has(reply.status);
   if (!isNo) return { kind: 'unreachable' };
   const message = isObject(reply.body) && typeof reply.body.message === 'string' ? reply.body.message : '';
   return { kind: 'refused', code: codeOf(reply) ?? 'invalid_request', message };

@@ -1,5 +1,5 @@
 import type { Alarm } from '../../clock/alarm';
-import type { DraftKeeper } from '../../drafts/draftWriter';
+import type { DraftWriter } from '../../drafts/draftWriter';
 import type { Live } from '../../live/live';
 import type { Content } from '../../protocol/content';
 import type { TabLine, TabMessage, Tabs } from '../../tabs/tabs';
@@ -8,27 +8,27 @@ import type { Input } from '../machine/inputs';
 import type { DocumentService } from '../terms/service';
 import { request } from './requests';
 
-/** The world outside a session. */
+/** The outside of a controller. */
 export interface Ports {
   readonly service: DocumentService;
   readonly live: Live | null;
   readonly tabs: Tabs | null;
-  /** What the host does before a release. */
+  /** Called before a release. */
   readonly beforeRelease: () => Content | undefined | Promise<Content | undefined> | Promise<void>;
 }
 
-interface Inside {
+interface Context {
   readonly documentId: string;
   readonly userId: string;
-  readonly keeper: DraftKeeper;
+  readonly drafts: DraftWriter;
   readonly alarm: Alarm;
   readonly line: TabLine | null;
   readonly take: (input: Input) => void;
 }
 
-/** Does what a session wants done, and reports what came of it. */
-export function perform(effect: Effect, ports: Ports, inside: Inside): void {
-  const { documentId, keeper, take } = inside;
+/** Runs an effect of the machine, and reports the result as an input. */
+export function run(effect: Effect, ports: Ports, context: Context): void {
+  const { documentId, drafts, take } = context;
   switch (effect.kind) {
     case 'answer-beat':
       ports.live?.heartbeat(documentId, effect.idleFor);
@@ -37,29 +37,31 @@ export function perform(effect: Effect, ports: Ports, inside: Inside): void {
       void prepare(effect.serial, ports.beforeRelease, take);
       break;
     case 'tell-tabs':
-      tell(effect.message, inside);
+      postToTabs(effect.message, context);
       break;
     case 'set-alarm':
-      inside.alarm.set(effect.afterMs, () => take({ kind: 'rang', until: effect.until }));
+      context.alarm.set(effect.afterMs, () => take({ kind: 'alarm', until: effect.until }));
       break;
     case 'list-drafts':
-      void keeper.list(inside.userId, documentId).then((drafts) => take({ kind: 'drafts-found', drafts }));
+      void drafts
+        .list(context.userId, documentId)
+        .then((found) => take({ kind: 'drafts-found', drafts: found }));
       break;
     case 'keep-draft':
-      keeper.keep(effect.draft);
+      drafts.keep(effect.draft);
       break;
     case 'drop-draft':
-      keeper.drop(effect.id);
+      drafts.drop(effect.id);
       break;
     default:
       void request(effect, documentId, ports.service).then(take);
   }
 }
 
-function tell(message: TabMessage, { line, take }: Inside): void {
+function postToTabs(message: TabMessage, { line, take }: Context): void {
   if (line) line.say(message);
-  // No other tab can be asked: there is nothing to wait for.
-  else if (message.kind === 'wanted') take({ kind: 'tab-said', message: { ...message, kind: 'done' } });
+  // No other tab can be reached: nothing has to be awaited.
+  else if (message.kind === 'wanted') take({ kind: 'tab-message', message: { ...message, kind: 'done' } });
 }
 
 async function prepare(
@@ -74,5 +76,5 @@ async function prepare(
   } catch {
     // A host that fails must not keep the lock from others.
   }
-  take({ kind: 'prepared', serial, content });
+  take({ kind: 'host-ready', serial, content });
 }

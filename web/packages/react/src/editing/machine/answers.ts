@@ -1,68 +1,66 @@
 import { compareFences } from '../../protocol/versions';
 import type { BeatAnswer, LoadAnswer, LookAnswer, Refused } from '../terms/service';
 import { reached, settle, unreached } from './calls';
-import { adopt } from './lockUpdate';
-import { ended, type Loss, lose } from './release';
-import { type Hold, isReleasing, type Session } from './state';
+import { applyLock } from './lockUpdate';
+import { type Loss, lose } from './loss';
+import { finishRelease } from './release';
+import { confirm, type Hold, isReleasing, type State, withBeatAt, withText } from './state';
 import { loaded } from './text';
 
-/** The answer to a heartbeat. */
-export function beaten(before: Session, serial: number, answer: BeatAnswer): Session {
-  const session = settle(before, 'beat', serial);
-  if (!session) return before;
-  if (answer.kind === 'unreachable') return { ...unreached(session), beatAt: session.now };
+export function beatAnswered(before: State, serial: number, answer: BeatAnswer): State {
+  const state = settle(before, 'beat', serial);
+  if (!state) return before;
   switch (answer.kind) {
+    case 'unreachable':
+      return withBeatAt(unreached(state), state.now);
     case 'extended':
-      return adopt({ ...reached(session), isUnsure: false }, answer.lock);
+      return applyLock(confirm(reached(state)), answer.lock);
     case 'lost':
-      // It was overtaken by our own release, whose answer says more: what became of the text.
-      if (session.hold.kind === 'ending' && isReleasing(session)) return reached(session);
-      return lose({ ...reached(session), lookAt: session.now }, lossOf(answer, session.hold));
+      // Our own release was faster, and its answer says more: the outcome of the text.
+      if (state.hold.kind === 'releasing' && isReleasing(state)) return reached(state);
+      return lose({ ...reached(state), lookAt: state.now }, lossOf(answer, state.hold));
     case 'refused':
-      return lose(reached(session), { kind: 'lost', why: 'not-allowed' });
+      return lose(reached(state), { kind: 'lost', why: 'not-allowed' });
   }
 }
 
 function lossOf({ holder }: Extract<BeatAnswer, { kind: 'lost' }>, hold: Hold): Loss {
-  // The save for a taker is still on its way, and the taker has stopped waiting for it.
-  const taker = hold.kind === 'ending' ? hold.taker : null;
+  // The save for a taker is under way, and the taker no longer waits for it.
+  const taker = hold.kind === 'releasing' ? hold.taker : null;
   if (taker && holder?.user_id === taker.user_id) return { kind: 'taken', by: taker };
-  // Still ours by name, but not extended: whoever is a viewer now keeps nothing alive.
+  // Still this tab's, but not extended: a viewer cannot keep a lock.
   if (holder?.tab_is_mine) return { kind: 'lost', why: 'not-allowed' };
   return { kind: 'lost', why: holder?.same_user ? 'moved' : 'expired' };
 }
 
-/** The answer to a look. */
-export function looked(before: Session, serial: number, answer: LookAnswer): Session {
-  const session = settle(before, 'look', serial);
-  if (!session) return before;
-  if (answer.kind === 'unreachable') return unreached(session);
-  if (answer.kind === 'refused') return { ...reached(session), notice: noticeOf(answer) };
-  const seen = adopt(reached(session), answer.lock);
+export function lookAnswered(before: State, serial: number, answer: LookAnswer): State {
+  const state = settle(before, 'look', serial);
+  if (!state) return before;
+  if (answer.kind === 'unreachable') return unreached(state);
+  if (answer.kind === 'refused') return { ...reached(state), notice: noticeOf(answer) };
+  const seen = applyLock(reached(state), answer.lock);
   const { hold } = seen;
   const isStillMine =
     hold.kind === 'held' &&
     answer.lock.lock_holder?.tab_is_mine === true &&
     compareFences(answer.lock.version.fence, hold.fence) === 0;
-  return isStillMine ? { ...seen, isUnsure: false } : seen;
+  return isStillMine ? confirm(seen) : seen;
 }
 
-/** The answer to a release. */
-export function released(before: Session, serial: number, answer: LookAnswer): Session {
-  const session = settle(before, 'release', serial);
-  if (!session) return before;
-  if (answer.kind === 'unreachable') return unreached(session);
-  const given = ended(reached(session), { kind: 'nothing-unsaved' });
-  return answer.kind === 'seen' ? adopt(given, answer.lock) : given;
+export function releaseAnswered(before: State, serial: number, answer: LookAnswer): State {
+  const state = settle(before, 'release', serial);
+  if (!state) return before;
+  if (answer.kind === 'unreachable') return unreached(state);
+  const released = finishRelease(reached(state), { kind: 'nothing-unsaved' });
+  return answer.kind === 'seen' ? applyLock(released, answer.lock) : released;
 }
 
-/** The answer to asking for the text. */
-export function loadAnswered(before: Session, serial: number, answer: LoadAnswer): Session {
-  const session = settle(before, 'load', serial);
-  if (!session) return before;
-  if (answer.kind === 'unreachable') return unreached(session);
-  if (answer.kind === 'loaded') return loaded(reached(session), answer.document);
-  return { ...reached(session), text: { ...session.text, isStale: false }, notice: noticeOf(answer) };
+export function loadAnswered(before: State, serial: number, answer: LoadAnswer): State {
+  const state = settle(before, 'load', serial);
+  if (!state) return before;
+  if (answer.kind === 'unreachable') return unreached(state);
+  if (answer.kind === 'loaded') return loaded(reached(state), answer.document);
+  return { ...withText(reached(state), { isStale: false }), notice: noticeOf(answer) };
 }
 
 function noticeOf({ code, message }: Refused) {

@@ -2,7 +2,7 @@ import type { Draft } from '../../drafts/draft';
 import type { TabMessage } from '../../tabs/tabs';
 import type { SaveRequest } from '../terms/service';
 
-/** What a session wants done. Each request is answered by the input of the same serial number. */
+/** The effects that the machine requires. Each request is answered by the input with the same serial number. */
 export type Effect =
   | { readonly kind: 'acquire'; readonly serial: number; readonly how: 'acquire' | 'move' | 'take' }
   | { readonly kind: 'beat'; readonly serial: number; readonly idleFor: number }
@@ -22,12 +22,12 @@ export type Effect =
     }
   /** Answer the service's request for a heartbeat over the socket. */
   | { readonly kind: 'answer-beat'; readonly idleFor: number }
-  /** Let the host do what it does before a release; answered by `prepared`, perhaps long after. */
+  /** Call the host before a release; answered by `host-ready`, perhaps much later. */
   | { readonly kind: 'prepare'; readonly serial: number }
   | { readonly kind: 'tell-tabs'; readonly message: TabMessage }
-  /** Answered by `rang`, and by nothing if it is set again before. */
+  /** Answered by `alarm`, unless it is set again before. */
   | { readonly kind: 'set-alarm'; readonly until: number; readonly afterMs: number }
-  /** Look what is in this browser; answered by `drafts-found`. */
+  /** Search this browser for drafts; answered by `drafts-found`. */
   | { readonly kind: 'list-drafts' }
   | { readonly kind: 'keep-draft'; readonly draft: Draft }
   | { readonly kind: 'drop-draft'; readonly id: string };

@@ -1,77 +1,96 @@
 import type { Content } from '../../protocol/content';
+import { retry, send } from './calls';
 import { stop } from './release';
-import { startSaving } from './save';
-import { emit, isDirty, type Session } from './state';
+import { startSave } from './save';
+import { isDirty, isReleasing, NOT_HELD, type Releasing, type State, withBeatAt } from './state';
 import { change } from './text';
 
-/** Browsers let requests of this size in all outlive their page. Some of it is for the other members. */
+/** Browsers limit the total size of requests that outlive their page. A part is for the other members of the request. */
 const MAX_KEEP_ALIVE_BYTES = 64 * 1024 - 512;
 
-/** The page goes away: one request that saves and gives back, if the text is small enough to be let through. */
-export function hidePage(session: Session, content: Content | undefined): Session {
-  const told = content === undefined || !session.managesText ? session : change(session, content);
-  const leaving = { ...told, leaving: 'page' } as const;
-  const { hold } = told;
+/** The page is going away: one request saves and releases, if the text is small enough. */
+export function hidePage(state: State, content: Content | undefined): State {
+  const leaving: State = { ...(content === undefined ? state : change(state, content)), leaving: 'page' };
+  const { hold } = leaving;
   switch (hold.kind) {
     case 'held':
-    case 'ending': {
-      const reason = hold.kind === 'ending' ? hold.reason : 'released';
-      const taker = hold.kind === 'ending' ? hold.taker : null;
-      const ending = {
-        kind: 'ending',
-        fence: hold.fence,
-        reason,
-        taker,
-        preparing: { serial: told.serial, revision: told.text.revision },
-        isPrepared: true,
-        hurryAt: told.now,
-      } as const;
-      // A release is on its way already: twice would be once too often.
-      if (hold.kind === 'ending' && (told.calls.release !== null || told.saving?.release)) return leaving;
-      // There is no time to ask first whether the lock is still there: the fence decides.
-      const given = { ...leaving, hold: ending, isUnsure: false };
-      // What is above the limit is in this browser, and is offered on return.
-      return isDirty(given) && isSmall(given)
-        ? startSaving(given, hold.fence, reason, true)
-        : releaseNow(given, reason);
+    case 'releasing': {
+      const { fence, beatAt } = hold;
+      const started =
+        hold.kind === 'releasing' ? hold : { reason: 'released' as const, taker: null, callers: [] };
+      // A release is under way already: a second one would be wrong.
+      if (hold.kind === 'releasing' && isReleasing(leaving)) return leaving;
+      const { reason, taker, callers } = started;
+      const rest = { preparing: null, hurryAt: leaving.now };
+      // There is no time to confirm the lock first: the fence decides.
+      const released: State = {
+        ...leaving,
+        hold: { kind: 'releasing', fence, beatAt, reason, taker, callers, ...rest },
+      };
+      // A larger text is stored in this browser, and offered on return.
+      return isDirty(released) && isSmall(released)
+        ? startSave(released, fence, reason, true)
+        : releaseNow(released, reason);
     }
-    case 'calling':
-      return { ...leaving, hold: { kind: 'none' } };
-    case 'asking':
-      // Nothing was sent yet, and the session that is waited for gives back what is held.
-      if (told.now < told.waitsUntil) return { ...leaving, hold: { kind: 'none' } };
-      // It may have been granted, and nobody will hear of it.
-      return releaseNow({ ...leaving, hold: { ...hold, isUnwanted: true } }, 'released');
+    case 'calling-tabs':
+      return { ...leaving, hold: NOT_HELD };
+    case 'requested':
+      // Nothing was sent yet, and the earlier controller releases what it holds.
+      if (leaving.now < leaving.waitsUntil) return { ...leaving, hold: NOT_HELD };
+      // It may have been granted, and the answer will not arrive.
+      return releaseNow({ ...leaving, hold: { ...hold, purpose: { kind: 'release' } } }, 'released');
     default:
       return leaving;
   }
 }
 
-/** The component has gone, and the page goes on: there is time to do it properly. */
-export function close(session: Session): Session {
-  if (session.leaving) return session;
-  const leaving = { ...session, leaving: 'component' } as const;
-  return stop(leaving);
+/** The component was removed and the page remains: there is time for a complete release. */
+export function removeComponent(state: State): State {
+  return state.leaving ? state : stop({ ...state, leaving: 'component' });
 }
 
-/** It was only away: whatever is known may be old. */
-export function comeBack(session: Session): Session {
-  return session.leaving ? { ...session, leaving: null, lookAt: session.now, areDraftsDue: true } : session;
+/** The component is back: the known state may be old. */
+export function returnComponent(state: State): State {
+  if (!state.leaving) return state;
+  return { ...state, leaving: null, lookAt: state.now, drafts: { ...state.drafts, areDue: true } };
 }
 
-/** Whether nothing more has to be asked or awaited after leaving. */
-export function isSettled({ hold, saving, calls }: Session): boolean {
-  return hold.kind === 'none' && saving === null && calls.acquire === null && calls.release === null;
+/** The page is visible again. Its timers may have been slow, and its socket silent. */
+export function showPage(state: State): State {
+  const { hold, now } = state;
+  // A removed component does not come back with the page.
+  const shown: State = retry({ ...state, leaving: state.leaving === 'component' ? 'component' : null });
+  return hold.kind === 'held' ? withBeatAt(shown, now) : shown;
 }
 
-function isSmall({ text }: Session): boolean {
-  return new TextEncoder().encode(JSON.stringify(text.current)).length <= MAX_KEEP_ALIVE_BYTES;
+/** Advances the time. After a gap the known state is in doubt: the service is asked before anything is saved. */
+export function advance(state: State, now: number): State {
+  const later = Math.max(now, state.now);
+  const awake = { ...state, now: later };
+  return later - state.now > 1000 * state.times.asleep ? doubt(awake) : awake;
 }
 
-function releaseNow(session: Session, reason: 'released' | 'idle'): Session {
-  const serial = session.serial + 1;
-  return emit(
-    { ...session, serial, calls: { ...session.calls, release: serial } },
-    { kind: 'release', serial, reason, keepAlive: true },
-  );
+function doubt(state: State): State {
+  const { hold, now } = state;
+  if (hold.kind !== 'held') return { ...state, lookAt: now };
+  return {
+    ...state,
+    hold: { ...hold, isUnsure: true, beatAt: now },
+    lookAt: now,
+    // Requests from before the sleep may never be answered, and must not block new ones.
+    calls: { ...state.calls, beat: null, look: null },
+  };
+}
+
+/** After leaving: no request is due or under way. */
+export function isSettled({ hold, text, calls }: State): boolean {
+  return hold.kind === 'none' && !text?.saving && calls.release === null;
+}
+
+function isSmall({ text }: State): boolean {
+  return new TextEncoder().encode(JSON.stringify(text?.current)).length <= MAX_KEEP_ALIVE_BYTES;
+}
+
+function releaseNow(state: State, reason: Releasing['reason']): State {
+  return send(state, 'release', (serial) => ({ kind: 'release', serial, reason, keepAlive: true }));
 }

@@ -2,50 +2,47 @@ import type { LiveEvent } from '../../live/live';
 import { defaultTimes } from '../terms/times';
 import { reached } from './calls';
 import { idleSeconds } from './dueRequests';
-import { adopt } from './lockUpdate';
-import { lose } from './release';
-import { emit, type Session } from './state';
+import { applyLock } from './lockUpdate';
+import { lose } from './loss';
+import { confirm, emit, hasLease, type State, withBeatAt } from './state';
 
 const NEVER = Number.POSITIVE_INFINITY;
 
-/** What the socket tells. */
-export function hear(session: Session, event: LiveEvent): Session {
-  const { hold, now } = session;
-  const isHolding = hold.kind === 'held' || hold.kind === 'ending';
+/** The state after an event of the socket. */
+export function applyLiveEvent(state: State, event: LiveEvent): State {
+  const { hold, now } = state;
   switch (event.kind) {
     case 'up': {
       const { ttl, heartbeat, idle } = event.welcome;
-      return { ...session, times: { ...defaultTimes, ttl, heartbeat, idle, ...session.givenTimes } };
+      return { ...state, times: { ...defaultTimes, ttl, heartbeat, idle, ...state.givenTimes } };
     }
     case 'down':
-      return { ...session, hasSocket: false, lookAt: now };
+      return { ...state, hasSocket: false, lookAt: now };
     case 'joined': {
-      const joined = { ...reached(session), hasSocket: true, role: event.role, lookAt: NEVER };
-      // Heard again after a gap: whether the lock outlived it, only an answer to a heartbeat says.
-      return adopt({ ...joined, beatAt: isHolding ? now : session.beatAt }, event.lock, { isTrusted: true });
+      const joined = { ...reached(state), hasSocket: true, role: event.role, lookAt: NEVER };
+      // After a gap only the answer to a heartbeat shows that the lock has outlived it.
+      return applyLock(withBeatAt(joined, now), event.lock, { isTrusted: true });
     }
     case 'changed':
-      return adopt(reached(session), event.lock, {
+      return applyLock(reached(state), event.lock, {
         isForceTaken: event.type === 'document_force_taken',
         by: event.by,
       });
     case 'heartbeat-requested':
-      return isHolding ? emit(session, { kind: 'answer-beat', idleFor: idleSeconds(session) }) : session;
+      return hasLease(hold) ? emit(state, { kind: 'answer-beat', idleFor: idleSeconds(state) }) : state;
     case 'heartbeat':
-      if (!isHolding) return session;
-      // A no may be the answer to a heartbeat of an earlier hold: it is asked for again, by the sure way.
-      if (!event.extended) return { ...session, beatAt: now };
-      return { ...reached(session), isUnsure: false, beatAt: now + 1000 * session.times.heartbeat };
+      if (!hasLease(hold)) return state;
+      // A refusal may answer a heartbeat of an earlier hold: REST gives a certain answer.
+      if (!event.extended) return withBeatAt(state, now);
+      return withBeatAt(confirm(reached(state)), now + 1000 * state.times.heartbeat);
     case 'refused':
-      return shutOut({ ...session, hasSocket: false, lookAt: now }, event.code);
+      return roomRefused({ ...state, hasSocket: false, lookAt: now }, event.code);
   }
 }
 
-function shutOut(session: Session, code: string): Session {
-  // Too many documents on one socket, for instance: then it is asked for every now and then.
-  if (code !== 'not_allowed' && code !== 'not_found') return session;
-  const { hold } = session;
-  if (hold.kind === 'held' || hold.kind === 'ending')
-    return lose(session, { kind: 'lost', why: 'not-allowed' });
-  return { ...session, notice: { kind: 'refused', code, message: '' } };
+function roomRefused(state: State, code: string): State {
+  // For instance too many documents on one socket: then the state is requested at intervals.
+  if (code !== 'not_allowed' && code !== 'not_found') return state;
+  if (hasLease(state.hold)) return lose(state, { kind: 'lost', why: 'not-allowed' });
+  return { ...state, notice: { kind: 'refused', code, message: '' } };
 }

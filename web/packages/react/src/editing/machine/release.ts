@@ -1,7 +1,7 @@
 import { type Content, isSameContent } from '../../protocol/content';
 import type { Person } from '../../protocol/messages.generated';
-import type { LossReason, Notice, TextOutcome } from '../terms/notices';
-import { type Ending, emit, isDirty, isYielding, type Session } from './state';
+import type { Notice, TextOutcome } from '../terms/notices';
+import { emit, isDirty, isYielding, NOT_HELD, type Releasing, type State } from './state';
 import { change } from './text';
 
 /** How long a taker's save waits for the host and for an autosave under way. The service waits for about 3 s. */
@@ -9,93 +9,76 @@ const HURRY_MS = 1_000;
 /** How long any other release waits for the host. */
 const PREPARE_MS = 10_000;
 
-/** Give the lock back: the host first, then a save and the release in one. */
-export function end(session: Session, reason: Ending['reason'], taker: Person | null = null): Session {
-  const { hold, now, text, times } = session;
-  if (hold.kind !== 'held') return session;
-  const serial = session.serial + 1;
-  const ending: Ending = {
-    kind: 'ending',
+/** Starts a release: the host prepares, then one request saves and releases. */
+export function end(state: State, reason: Releasing['reason'], taker: Person | null = null): State {
+  const { hold, now, text, times } = state;
+  if (hold.kind !== 'held') return state;
+  const serial = state.serial + 1;
+  const releasing: Releasing = {
+    kind: 'releasing',
     fence: hold.fence,
+    // A heartbeat that arrives after the release would report a lost lock. It is sent only if the release takes long;
+    // a hold outlasts two heartbeats.
+    beatAt: Math.max(hold.beatAt, now + 1000 * times.heartbeat),
     reason,
     taker,
-    preparing: { serial, revision: text.revision },
-    isPrepared: false,
+    callers: [],
+    preparing: { serial, revision: text?.revision ?? 0 },
     hurryAt: now + (taker ? HURRY_MS : PREPARE_MS),
   };
-  // A heartbeat that arrives after the release would be told that the lock is lost. It is kept alive only if the release
-  // takes long; a hold outlasts two heartbeats.
-  const beatAt = Math.max(session.beatAt, now + 1000 * times.heartbeat);
-  return emit({ ...session, serial, hold: ending, isUnsure: false, beatAt }, { kind: 'prepare', serial });
+  return emit({ ...state, serial, hold: releasing }, { kind: 'prepare', serial });
 }
 
-/** Somebody wants to stop editing. */
-export function stop(session: Session): Session {
-  const { hold } = session;
-  if (hold.kind === 'calling') return { ...session, hold: { kind: 'none' } };
-  if (hold.kind === 'asking') return { ...session, hold: { ...hold, isUnwanted: true } };
-  return end(session, 'released');
+/** The user stops editing. */
+export function stop(state: State): State {
+  const { hold } = state;
+  if (hold.kind === 'calling-tabs') return { ...state, hold: NOT_HELD };
+  if (hold.kind === 'requested') return { ...state, hold: { ...hold, purpose: { kind: 'release' } } };
+  return end(state, 'released');
 }
 
-/** The host is ready, perhaps with a newer text. What was typed since it was asked is newer still. */
-export function prepared(session: Session, serial: number, content: Content | undefined): Session {
-  const { hold, text, managesText } = session;
-  if (hold.kind !== 'ending' || hold.isPrepared || hold.preparing.serial !== serial) return session;
-  const ready = { ...session, hold: { ...hold, isPrepared: true } };
-  if (!managesText || content === undefined || text.revision > hold.preparing.revision) return ready;
+/** The host is ready, perhaps with a newer text. Changes since the call to the host are newer still. */
+export function hostReady(state: State, serial: number, content: Content | undefined): State {
+  const { hold, text } = state;
+  if (hold.kind !== 'releasing' || hold.preparing?.serial !== serial) return state;
+  const ready: State = { ...state, hold: { ...hold, preparing: null } };
+  if (!text || content === undefined || text.revision > hold.preparing.revision) return ready;
   return isSameContent(content, text.current) ? ready : change(ready, content);
 }
 
-/** Somebody wants the lock that is being given back anyway: `taker`, or the same person at another tab. */
-export function hurry(session: Session, taker: Person | null): Session {
-  const { hold, now } = session;
-  if (hold.kind !== 'ending' || hold.taker) return session;
-  return { ...session, hold: { ...hold, taker, hurryAt: Math.min(hold.hurryAt, now + HURRY_MS) } };
+/** A user or another tab waits for the lock that is being released. */
+export function hurry(state: State, taker: Person | null): State {
+  const { hold, now } = state;
+  if (hold.kind !== 'releasing' || hold.taker) return state;
+  return { ...state, hold: { ...hold, taker, hurryAt: Math.min(hold.hurryAt, now + HURRY_MS) } };
 }
 
-/** It has been given back. `outcome` is what became of the text, for whoever was taken over. */
-export function ended(session: Session, outcome: TextOutcome): Session {
-  const { hold } = session;
-  if (hold.kind !== 'ending') return session;
-  const { taker, reason, fence } = hold;
+/** The lock is released. `outcome` is that of the text, for a user whose lock was taken. */
+export function finishRelease(state: State, outcome: TextOutcome): State {
+  const { hold } = state;
+  if (hold.kind !== 'releasing') return state;
+  const { taker, reason, fence, callers } = hold;
   const notice: Notice = taker
     ? { kind: 'taken', by: taker, outcome }
-    : isYielding(session)
+    : isYielding(state)
       ? { kind: 'lost', why: 'moved', outcome }
       : { kind: reason };
-  const given = { ...session, notice, isUnsure: false, beatAt: Number.POSITIVE_INFINITY };
-  // Typed after the save for whoever waits had gone: the service decides whether it is too late for a version.
-  if (isYielding(session) && isDirty(given)) return { ...given, hold: { kind: 'over', fence } };
-  return { ...given, hold: { kind: 'none' } };
+  const released = { ...state, notice };
+  // Typed after the save for the taker was sent: the service decides between a version and a draft.
+  if (isYielding(state) && isDirty(state)) return { ...released, hold: { kind: 'ended', fence, callers } };
+  return letGo(released);
 }
 
-export type Loss =
-  | { readonly kind: 'taken'; readonly by: Person | null }
-  | { readonly kind: 'lost'; readonly why: LossReason };
-
-/** The lock is gone, unasked. Text that is not saved goes to the service under the old fence, which decides. */
-export function lose(session: Session, loss: Loss): Session {
-  const { hold, text } = session;
-  if (hold.kind !== 'held' && hold.kind !== 'ending') return session;
-  const lost = { ...session, isUnsure: false, beatAt: Number.POSITIVE_INFINITY };
-  if (isDirty(session) || session.saving) {
-    return {
-      ...lost,
-      hold: { kind: 'over', fence: hold.fence },
-      notice: { ...loss, outcome: { kind: 'saving' } },
-    };
-  }
-  return {
-    ...lost,
-    hold: { kind: 'none' },
-    text: { ...text, isStale: session.managesText },
-    notice: { ...loss, outcome: { kind: 'nothing-unsaved' } },
-  };
+/** Nothing is held or unsaved: the tabs that wait are told. */
+export function letGo(state: State): State {
+  return emit(
+    { ...state, hold: NOT_HELD },
+    ...callersOf(state).map(
+      (request) => ({ kind: 'tell-tabs', message: { kind: 'done', request } }) as const,
+    ),
+  );
 }
 
-/** What became of the text after the lock was lost. */
-export function resolveLoss(session: Session, outcome: TextOutcome): Session {
-  const { notice } = session;
-  if (notice?.kind !== 'taken' && notice?.kind !== 'lost') return session;
-  return { ...session, notice: { ...notice, outcome } };
+export function callersOf({ hold }: State): readonly string[] {
+  return hold.kind === 'releasing' || hold.kind === 'ended' ? hold.callers : [];
 }

@@ -1,137 +1,108 @@
 import type { TextOutcome } from '../terms/notices';
-import type { SaveAnswer } from '../terms/service';
+import type { SaveAnswer, SaveRequest } from '../terms/service';
 import { reached, unreached } from './calls';
-import { ended, type Loss, lose, resolveLoss } from './release';
-import { emit, isDirty, isYielding, type Saving, type Session } from './state';
-import { acknowledge, putAside } from './text';
+import { acknowledge, putAside } from './drafts';
+import { type Loss, lose, resolveLoss } from './loss';
+import { finishRelease, letGo } from './release';
+import { emit, isDirty, isYielding, type Saving, type SentText, type State, withText } from './state';
 
-/** Send the newest text under `fence`; what was sent before and not answered is forgotten. */
-export function startSaving(
-  session: Session,
-  fence: string,
-  release: Saving['release'],
-  keepAlive = false,
-): Session {
-  const { text } = session;
-  return send(
-    session,
-    { revision: text.revision, content: text.current, baseVersion: text.base ?? 0, fence, release },
-    keepAlive,
-  );
+type Release = SaveRequest['release'];
+
+/** Sends the newest text under `fence`; an unanswered save before it is forgotten. */
+export function startSave(state: State, fence: string, release: Release, keepAlive = false): State {
+  const { text } = state;
+  if (!text) return state;
+  const request = { content: text.current, baseVersion: text.base ?? 0, fence, release };
+  return send(state, { revision: text.revision, request }, keepAlive);
 }
 
-/** Send what was not answered once more, as it was: the service knows whether it has it already. */
-export function saveAgain(session: Session, saving: Saving, release: Saving['release']): Session {
-  return send(session, { ...saving, release }, false);
+/** Sends an unanswered save again unchanged: the service recognizes it if it has it already. */
+export function repeatSave(state: State, { revision, request }: SentText, release: Release): State {
+  return send(state, { revision, request: { ...request, release } }, false);
 }
 
-type Sent = Omit<Saving, 'serial' | 'isUnknown'>;
-
-function send(
-  session: Session,
-  { revision, content, baseVersion, fence, release }: Sent,
-  keepAlive: boolean,
-): Session {
-  const serial = session.serial + 1;
-  const saving = { serial, revision, content, baseVersion, fence, release, isUnknown: false };
-  const request = { content, baseVersion, fence, release };
+function send(state: State, sent: SentText, keepAlive: boolean): State {
+  const serial = state.serial + 1;
   return emit(
-    { ...session, serial, saving, isSaveAsked: false },
-    { kind: 'save', serial, request, keepAlive },
+    withText({ ...state, serial }, { saving: { kind: 'sent', serial, ...sent }, isSaveAsked: false }),
+    { kind: 'save', serial, request: sent.request, keepAlive },
   );
 }
 
-/** The answer to a save. */
-export function saved(session: Session, serial: number, answer: SaveAnswer): Session {
-  const { saving } = session;
-  if (saving?.serial !== serial) return session;
-  if (answer.kind === 'unreachable') return unreached({ ...session, saving: { ...saving, isUnknown: true } });
-  const settled = { ...reached(session), saving: null };
+export function saveAnswered(state: State, serial: number, answer: SaveAnswer): State {
+  const saving = state.text?.saving;
+  if (saving?.kind !== 'sent' || saving.serial !== serial) return state;
+  const { revision, request } = saving;
+  const settled = withText(reached(state), { saving: null });
   switch (answer.kind) {
+    case 'unreachable':
+      return unreached(withText(state, { saving: { kind: 'unanswered', revision, request } }));
     case 'saved':
       return kept(settled, saving, answer.version, answer.lockLost);
     case 'rescued':
-      return rescued(settled, saving, { ...answer });
+      return afterSave(
+        acknowledge(withText(confirmed(settled, revision), { isStale: true })),
+        saving,
+        { ...answer },
+        EXPIRED,
+      );
     case 'refused':
       return refused(settled, saving, answer.code, answer.message);
   }
 }
 
-function kept(session: Session, saving: Saving, version: number, lockLost: boolean | null): Session {
-  const { text, now } = session;
-  const hadText = saving.revision > text.saved || session.lastSaved !== null;
-  const known = acknowledge({
-    ...session,
-    text: {
-      ...text,
-      base: version,
-      saved: Math.max(text.saved, saving.revision),
-      acknowledged: Math.max(text.acknowledged, saving.revision),
-      unsavedSince: text.changedAt,
-    },
-    lastSaved: { version, at: now },
+/** The service has the text up to `revision`: as a version, or as a draft beside it. */
+function confirmed(state: State, revision: number): State {
+  const { saved = 0, acknowledged = 0 } = state.text ?? {};
+  return withText(state, {
+    saved: Math.max(saved, revision),
+    acknowledged: Math.max(acknowledged, revision),
   });
-  const outcome: TextOutcome = hadText ? { kind: 'saved', version } : { kind: 'nothing-unsaved' };
-  return afterSave(known, saving, outcome, lockLost ? EXPIRED : null);
 }
 
-/** The service has it as a draft. The document is another one now. */
-function rescued(
-  session: Session,
-  saving: Saving,
-  { draftId, version }: { draftId: string; version: number },
-): Session {
-  const { text } = session;
-  const known = acknowledge({
-    ...session,
-    text: {
-      ...text,
-      saved: Math.max(text.saved, saving.revision),
-      acknowledged: Math.max(text.acknowledged, saving.revision),
-      isStale: session.managesText,
-    },
-  });
-  return afterSave(known, saving, { kind: 'rescued', draftId, version }, EXPIRED);
-}
-
-/** Trying again is of no use: it stays in this browser, and is offered there. */
-function refused(session: Session, saving: Saving, code: string, message: string): Session {
-  const aside = putAside(session, null);
-  const told = { ...aside, notice: { kind: 'refused', code, message } } as const;
-  const mayStillEdit = code !== 'not_allowed' && code !== 'not_found';
-  if (mayStillEdit && session.hold.kind === 'held') return told;
-  return afterSave(
-    mayStillEdit ? told : aside,
-    saving,
-    { kind: 'kept-locally' },
-    mayStillEdit ? EXPIRED : NOT_ALLOWED,
+function kept(state: State, saving: Saving, version: number, lockLost: boolean | null): State {
+  const { text, now } = state;
+  if (!text) return state;
+  const hadText = saving.revision > text.saved || text.lastSaved !== null;
+  const lastSaved = { version, at: now };
+  const saved = acknowledge(
+    withText(confirmed(state, saving.revision), { base: version, unsavedSince: text.changedAt, lastSaved }),
   );
+  const outcome: TextOutcome = hadText ? { kind: 'saved', version } : { kind: 'nothing-unsaved' };
+  return afterSave(saved, saving, outcome, lockLost ? EXPIRED : null);
+}
+
+/** The same save would be refused again: the text stays in this browser, and is offered there. */
+function refused(state: State, saving: Saving, code: string, message: string): State {
+  const aside = putAside(state, null);
+  const noticed: State = { ...aside, notice: { kind: 'refused', code, message } };
+  const mayStillEdit = code !== 'not_allowed' && code !== 'not_found';
+  if (!mayStillEdit) return afterSave(aside, saving, { kind: 'kept-locally' }, NOT_ALLOWED);
+  return state.hold.kind === 'held' ? noticed : afterSave(noticed, saving, { kind: 'kept-locally' }, EXPIRED);
 }
 
 const EXPIRED: Loss = { kind: 'lost', why: 'expired' };
 const NOT_ALLOWED: Loss = { kind: 'lost', why: 'not-allowed' };
 
-/** What it means for the lock that this save is settled; `loss` if the lock has ended meanwhile. */
-function afterSave(session: Session, saving: Saving, outcome: TextOutcome, loss: Loss | null): Session {
-  const { hold } = session;
+/** Updates the hold after a settled save; `loss` if the lock has ended in the meantime. */
+function afterSave(state: State, { request }: Saving, outcome: TextOutcome, loss: Loss | null): State {
+  const { hold } = state;
   switch (hold.kind) {
     case 'held':
-      return loss && hold.fence === saving.fence ? resolve(lose(session, loss), outcome) : session;
-    case 'ending': {
-      const isRelease = saving.release !== null && hold.fence === saving.fence;
-      if (isRelease && (!loss || isYielding(session))) return ended(session, outcome);
-      return loss && (isRelease || outcome.kind !== 'saved')
-        ? resolve(lose(session, loss), outcome)
-        : session;
+      return loss && hold.fence === request.fence ? resolve(lose(state, loss), outcome) : state;
+    case 'releasing': {
+      const isRelease = request.release !== null && hold.fence === request.fence;
+      if (isRelease && (!loss || isYielding(state))) return finishRelease(state, outcome);
+      return loss && (isRelease || outcome.kind !== 'saved') ? resolve(lose(state, loss), outcome) : state;
     }
-    case 'over':
-      return isDirty(session) ? session : { ...resolve(session, outcome), hold: { kind: 'none' } };
+    case 'ended':
+      return isDirty(state) ? state : letGo(resolve(state, outcome));
     default:
-      return session;
+      return state;
   }
 }
 
-/** The outcome stands if nothing was typed after what was saved. */
-function resolve(session: Session, outcome: TextOutcome): Session {
-  return isDirty(session) ? session : resolveLoss(session, outcome);
+/** The outcome applies if nothing was typed after the save was sent. */
+function resolve(state: State, outcome: TextOutcome): State {
+  return isDirty(state) ? state : resolveLoss(state, outcome);
 }

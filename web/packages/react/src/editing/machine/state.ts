@@ -3,132 +3,156 @@ import type { Content, LoadedDocument } from '../../protocol/content';
 import type { Lock, Person } from '../../protocol/messages.generated';
 import type { Role } from '../../protocol/rest';
 import type { Notice } from '../terms/notices';
+import type { SaveRequest } from '../terms/service';
 import { defaultTimes, type Times } from '../terms/times';
 import type { Effect } from './effects';
 
-/** What this page has of the lock. */
-export type Hold =
-  | { readonly kind: 'none' }
-  | Calling
-  /** Asked for, and asked for again until there is an answer. `isUnwanted`: to be given back at once. */
-  | { readonly kind: 'asking'; readonly how: 'acquire' | 'move' | 'take'; readonly isUnwanted: boolean }
-  | { readonly kind: 'held'; readonly fence: string }
-  | Ending
-  /** The lock has ended, and there is text that has to be saved under its fence: as a version or as a draft. */
-  | { readonly kind: 'over'; readonly fence: string };
+/** This page's share in the lock, from request to release. */
+export type Hold = { readonly kind: 'none' } | CallingTabs | Requested | Held | Releasing | Ended;
 
-/** Before the lock is moved here: the tab that holds it is asked to save. */
-export interface Calling {
-  readonly kind: 'calling';
+/** Before the lock moves to this tab: the tab that holds it is asked to save. */
+export interface CallingTabs {
+  readonly kind: 'calling-tabs';
   readonly request: string;
-  /** How many tabs have heard it, and are saving. */
+  /** How many tabs have answered that they are saving. */
   readonly savers: number;
-  /** From then on nothing is waited for. */
+  /** The end of the wait. */
   readonly until: number;
 }
 
-/** Being given back: first prepared by the host, then saved and released in one request. */
-export interface Ending {
-  readonly kind: 'ending';
+/** Requested, and requested again until an answer arrives. */
+export interface Requested {
+  readonly kind: 'requested';
+  readonly how: 'acquire' | 'move' | 'take';
+  readonly purpose: Purpose;
+  /** Of the request under way. */
+  readonly serial: number | null;
+}
+
+/** What a requested lock is for. `release`: it is no longer wanted, and released as soon as it is granted. */
+export type Purpose =
+  | { readonly kind: 'edit' }
+  | { readonly kind: 'restore'; readonly draft: Draft }
+  | { readonly kind: 'release' };
+
+interface Lease {
   readonly fence: string;
+  /** When the next heartbeat is due. */
+  readonly beatAt: number;
+}
+
+export interface Held extends Lease {
+  readonly kind: 'held';
+  /** The page was asleep: nothing is saved until the service has confirmed the lock. */
+  readonly isUnsure: boolean;
+  /** Goes into the editor as soon as the newest text is here. */
+  readonly restoring: Draft | null;
+}
+
+/** Being released: the host prepares first, then one request saves and releases. */
+export interface Releasing extends Lease {
+  readonly kind: 'releasing';
   readonly reason: 'released' | 'idle';
-  /** Who takes over, and is waiting for it. */
+  /** The user who takes over and waits for the lock. */
   readonly taker: Person | null;
-  /** What the host was asked with, and how far the text was then. */
-  readonly preparing: { readonly serial: number; readonly revision: number };
-  readonly isPrepared: boolean;
-  /** From then on nothing is waited for: neither the host nor an autosave that is under way. */
+  /** Requests of the same user's tabs that wait for the text of this one. */
+  readonly callers: readonly string[];
+  /** The call to the host, and the text's revision at that time; null once the host is ready. */
+  readonly preparing: { readonly serial: number; readonly revision: number } | null;
+  /** The end of the wait for the host and for an autosave under way. */
   readonly hurryAt: number;
 }
 
+/** The lock has ended, and some text must be saved under its fence: as a version or as a draft. */
+export interface Ended {
+  readonly kind: 'ended';
+  readonly fence: string;
+  readonly callers: readonly string[];
+}
+
 export interface Text {
-  /** The version that the text was made from; null before the document is loaded. */
+  /** The version on which the text is based; null before the document is loaded. */
   readonly base: number | null;
-  /** As the editor has it. */
+  /** The editor's content. */
   readonly current: Content;
-  /** Counts the changes; up to `saved` there is nothing to be sent: the service has it, or it was put aside. */
+  /** Counts the changes; up to `saved` nothing has to be sent: the service has it, or it was put aside. */
   readonly revision: number;
   readonly saved: number;
-  /** The newest that the service has said it has, or has sent itself. */
+  /** The newest revision that the service has confirmed or has sent itself. */
   readonly acknowledged: number;
   readonly changedAt: number;
-  /** When the oldest change that is not saved was made. */
+  /** The time of the oldest unsaved change. */
   readonly unsavedSince: number;
-  /** The service may have a newer one: load it before anybody types. */
+  /** The service may have a newer text: it is loaded before anyone types. */
   readonly isStale: boolean;
-  /** What the editor has to show. */
+  /** The content that the editor has to show. */
   readonly loaded: LoadedDocument | null;
+  /** A save was requested that does not wait for the autosave. */
+  readonly isSaveAsked: boolean;
+  readonly saving: Saving | null;
+  readonly lastSaved: { readonly version: number; readonly at: number } | null;
 }
 
-/** A save that is under way. If no answer came it is sent again as it was: only then does the service know it. */
-export interface Saving {
-  readonly serial: number;
+export interface SentText {
   readonly revision: number;
-  readonly content: Content;
-  readonly baseVersion: number;
-  readonly fence: string;
-  readonly release: 'released' | 'idle' | null;
-  readonly isUnknown: boolean;
+  readonly request: SaveRequest;
 }
 
-export type Call = 'acquire' | 'beat' | 'look' | 'load' | 'release';
+/** An unanswered save is sent again unchanged: only then can the service recognize it. */
+export type Saving = SentText &
+  ({ readonly kind: 'sent'; readonly serial: number } | { readonly kind: 'unanswered' });
 
-export interface Session {
-  /** Milliseconds; never goes back. */
+export interface Drafts {
+  /** Texts that were put aside or found in this browser; newest first. */
+  readonly offered: readonly Draft[];
+  /** The browser's store must be searched. */
+  readonly areDue: boolean;
+  /** Whether the browser has stored what it was last given. */
+  readonly areKept: boolean;
+  /** This page's drafts are named `prefix` and a number that grows with each text put aside. */
+  readonly prefix: string;
+  readonly number: number;
+  /** Drafts that are in the editor now: dropped when it is saved. */
+  readonly restored: readonly string[];
+}
+
+/** `failures` requests in a row were unanswered; the next attempt is at `retryAt`. */
+export type Service =
+  | { readonly kind: 'reached' }
+  | { readonly kind: 'unreached'; readonly failures: number; readonly retryAt: number };
+
+export type Call = 'beat' | 'look' | 'load' | 'release';
+
+export interface State {
+  /** Milliseconds; never decreases. */
   readonly now: number;
-  readonly times: Times;
-  /** Those that the host has set. */
-  readonly givenTimes: Partial<Times>;
   readonly userId: string;
   readonly documentId: string;
   readonly role: Role;
-  /** Whether texts are loaded and saved here, or by the host. */
-  readonly managesText: boolean;
-  /** The newest state that was told. */
-  readonly lock: Lock | null;
-  /** A holder was put into it from an answer without a version: the same version, told again, goes before it. */
-  readonly isLockGuessed: boolean;
+  readonly times: Times;
+  /** The times that the host has set. */
+  readonly givenTimes: Partial<Times>;
+  /** The newest lock state. In a guess, the holder is from an answer without a version: the same version replaces it. */
+  readonly known: { readonly lock: Lock; readonly isGuess: boolean } | null;
   readonly hold: Hold;
-  /** The fence of the last hold of this page. */
+  /** The fence of this page's latest hold. */
   readonly lastFence: string | null;
-  readonly text: Text;
-  readonly saving: Saving | null;
-  /** Requests of other tabs of this person that this one has heard: they wait until its text is saved. */
-  readonly callers: readonly string[];
-  /** Asked for by somebody who does not want to wait for the autosave. */
-  readonly isSaveAsked: boolean;
-  readonly lastSaved: { readonly version: number; readonly at: number } | null;
+  /** Null if the host loads and saves. */
+  readonly text: Text | null;
   /** Serial numbers of the requests under way; an answer to any other is late. */
   readonly calls: Readonly<Record<Call, number | null>>;
   readonly serial: number;
-  /** Requests in a row without an answer, and when to try again. */
-  readonly failures: number;
-  readonly retryAt: number;
-  readonly beatAt: number;
+  readonly service: Service;
   readonly lookAt: number;
   readonly hasSocket: boolean;
-  /** The page was asleep: nothing is saved before the service has said whether the lock is still there. */
-  readonly isUnsure: boolean;
   readonly activityAt: number;
-  /** Until then nothing is asked for: an earlier session of this page still saves the same document. */
+  /** No request before this time: an earlier controller of this page is still saving the same document. */
   readonly waitsUntil: number;
-  /** The page is going away, perhaps to come back; or the component has gone, and the page goes on. */
+  /** The page is being hidden, perhaps temporarily; or the component was removed, and the page remains. */
   readonly leaving: 'page' | 'component' | null;
   readonly notice: Notice | null;
-  /** Texts that were put aside, and those found in this browser; newest first. */
-  readonly drafts: readonly Draft[];
-  /** This browser has to be asked for drafts. */
-  readonly areDraftsDue: boolean;
-  /** Whether this browser has kept what it was last given. */
-  readonly keepsDrafts: boolean;
-  /** Names this page's drafts: `draftPrefix` and a number that grows when one is put aside. */
-  readonly draftPrefix: string;
-  readonly draftNumber: number;
-  /** Wanted in the editor as soon as the lock is here; only as long as the lock is asked for, or held. */
-  readonly restoring: Draft | null;
-  /** Drafts that are in the editor now: dropped when it is saved. */
-  readonly restored: readonly string[];
-  /** What has to be done now; emptied at every step. */
+  readonly drafts: Drafts;
+  /** What the last input requires; empty before every step. */
   readonly effects: readonly Effect[];
 }
 
@@ -143,84 +167,111 @@ export interface Beginning {
   readonly keepsDrafts?: boolean;
 }
 
-export function beginSession(beginning: Beginning): Session {
+export const NOT_HELD: Hold = { kind: 'none' };
+export const REACHED: Service = { kind: 'reached' };
+export const EDIT: Purpose = { kind: 'edit' };
+
+export function initialState(beginning: Beginning): State {
   const { documentId, userId, role, now, times = {}, managesText = true, draftPrefix } = beginning;
   const { keepsDrafts = true } = beginning;
   return {
     now,
-    times: { ...defaultTimes, ...times },
-    givenTimes: times,
     userId,
     documentId,
     role,
-    managesText,
-    lock: null,
-    isLockGuessed: false,
-    hold: { kind: 'none' },
+    times: { ...defaultTimes, ...times },
+    givenTimes: times,
+    known: null,
+    hold: NOT_HELD,
     lastFence: null,
-    text: {
-      base: null,
-      current: '',
-      revision: 0,
-      saved: 0,
-      acknowledged: 0,
-      changedAt: now,
-      unsavedSince: now,
-      isStale: managesText,
-      loaded: null,
-    },
-    saving: null,
-    callers: [],
-    isSaveAsked: false,
-    lastSaved: null,
-    calls: { acquire: null, beat: null, look: null, load: null, release: null },
+    text: managesText ? emptyText(now) : null,
+    calls: { beat: null, look: null, load: null, release: null },
     serial: 0,
-    failures: 0,
-    retryAt: now,
-    beatAt: Number.POSITIVE_INFINITY,
+    service: REACHED,
     lookAt: now,
     hasSocket: false,
-    isUnsure: false,
     activityAt: now,
     waitsUntil: now,
     leaving: null,
     notice: null,
-    drafts: [],
-    areDraftsDue: true,
-    keepsDrafts,
-    draftPrefix,
-    draftNumber: 0,
-    restoring: null,
-    restored: [],
+    drafts: { offered: [], areDue: true, areKept: keepsDrafts, prefix: draftPrefix, number: 0, restored: [] },
     effects: [],
   };
 }
 
-/** Whether there is text that the service has not acknowledged. */
-export function isDirty({ text }: Session): boolean {
-  return text.revision > text.saved;
+function emptyText(now: number): Text {
+  return {
+    base: null,
+    current: '',
+    revision: 0,
+    saved: 0,
+    acknowledged: 0,
+    changedAt: now,
+    unsavedSince: now,
+    isStale: true,
+    loaded: null,
+    isSaveAsked: false,
+    saving: null,
+    lastSaved: null,
+  };
 }
 
-/** Somebody else has the lock, or the same person at another tab. */
-export function isOthers({ lock }: Session): boolean {
-  return lock?.lock_holder != null && !lock.lock_holder.tab_is_mine;
+export function emit(state: State, ...effects: readonly Effect[]): State {
+  return { ...state, effects: [...state.effects, ...effects] };
 }
 
-/** The same person has the lock at another tab. */
-export function isOwnElsewhere(session: Session): boolean {
-  return isOthers(session) && session.lock?.lock_holder?.same_user === true;
+/** Unchanged if the host manages the text. */
+export function withText(state: State, changes: Partial<Text>): State {
+  return state.text ? { ...state, text: { ...state.text, ...changes } } : state;
 }
 
-/** Somebody is waiting for the lock that is being given back: nothing more may be typed, and nothing takes long. */
-export function isYielding({ hold, callers }: Session): boolean {
-  return hold.kind === 'ending' && (hold.taker !== null || callers.length > 0);
+/** Unchanged without a lease. */
+export function withBeatAt(state: State, beatAt: number): State {
+  const { hold } = state;
+  return hasLease(hold) ? { ...state, hold: { ...hold, beatAt } } : state;
 }
 
-/** A release is on its way, alone or with a save. */
-export function isReleasing({ saving, calls }: Session): boolean {
-  return calls.release !== null || saving?.release != null;
+export function hasLease(hold: Hold): hold is Held | Releasing {
+  return hold.kind === 'held' || hold.kind === 'releasing';
 }
 
-export function emit(session: Session, ...effects: readonly Effect[]): Session {
-  return { ...session, effects: [...session.effects, ...effects] };
+/** The service has confirmed the lock. */
+export function confirm(state: State): State {
+  const { hold } = state;
+  return hold.kind === 'held' ? { ...state, hold: { ...hold, isUnsure: false } } : state;
+}
+
+/** The draft that goes into the editor once the lock is held. */
+export function wantedDraft(hold: Hold): Draft | null {
+  if (hold.kind === 'held') return hold.restoring;
+  return hold.kind === 'requested' && hold.purpose.kind === 'restore' ? hold.purpose.draft : null;
+}
+
+/** Some text is not acknowledged by the service. */
+export function isDirty({ text }: State): boolean {
+  return text !== null && text.revision > text.saved;
+}
+
+/** Another user holds the lock, or the same user in another tab. */
+export function isOthers({ known }: State): boolean {
+  return known?.lock.lock_holder != null && !known.lock.lock_holder.tab_is_mine;
+}
+
+/** The same user holds the lock in another tab. */
+export function isOwnElsewhere(state: State): boolean {
+  return isOthers(state) && state.known?.lock.lock_holder?.same_user === true;
+}
+
+/** A taker or another tab waits for the release: the text may not change, and waits are short. */
+export function isYielding({ hold }: State): boolean {
+  return hold.kind === 'releasing' && (hold.taker !== null || hold.callers.length > 0);
+}
+
+/** A release is under way, alone or with a save. */
+export function isReleasing({ text, calls }: State): boolean {
+  return calls.release !== null || text?.saving?.request.release != null;
+}
+
+export function isOffline({ service }: State): boolean {
+  return service.kind === 'unreached';
 }

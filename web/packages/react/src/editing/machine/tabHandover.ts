@@ -1,53 +1,67 @@
 import type { TabMessage } from '../../tabs/tabs';
-import { ask } from './acquisition';
-import { type Calling, emit, type Session } from './state';
-import { yieldToTab } from './tabYield';
+import { requestLock } from './acquisition';
+import { end, hurry } from './release';
+import { type CallingTabs, EDIT, emit, hasLease, isDirty, type State } from './state';
 
 /**
- * A tab that can hear answers within a few milliseconds, also a hidden one; on a busy machine it may take a second. Others are
- * frozen, gone or elsewhere, and only then is this waited for.
+ * A responsive tab answers within a few milliseconds, also a hidden one; on a busy machine it may take a second. Only a tab
+ * that is frozen, closed or in another browser costs the whole wait.
  */
 const HEARD_WITHIN_MS = 1_200;
 /** As long as the service lets a taker wait. */
 const DONE_WITHIN_MS = 3_000;
 
-/** Somebody goes on at this tab: the one that holds the lock is asked to save before the lock is moved. */
-export function callTabs(session: Session, request: string): Session {
-  const { hold, role } = session;
-  if (role === 'viewer' || hold.kind !== 'none') return ask(session, 'move');
-  const calling = wait({ ...session, notice: null }, { request, savers: 0 }, HEARD_WITHIN_MS);
+/** Moves editing to this tab: the tab that holds the lock is asked to save first. */
+export function callTabs(state: State, request: string): State {
+  const { hold, role } = state;
+  if (role === 'viewer' || hold.kind !== 'none') return requestLock(state, 'move');
+  const calling = wait({ ...state, notice: null }, { request, savers: 0 }, HEARD_WITHIN_MS);
   return emit(calling, { kind: 'tell-tabs', message: { kind: 'wanted', request } });
 }
 
-/** What another tab says. */
-export function hearTab(session: Session, { kind, request }: TabMessage): Session {
-  if (kind === 'wanted') return yieldToTab(session, request);
-  const { hold } = session;
-  if (hold.kind !== 'calling' || hold.request !== request) return session;
-  // A tab that slept may still believe that it holds the lock: each that has heard is waited for.
+/** A message of another tab. */
+export function hearTab(state: State, { kind, request }: TabMessage): State {
+  if (kind === 'wanted') return yieldToTab(state, request);
+  const { hold } = state;
+  if (hold.kind !== 'calling-tabs' || hold.request !== request) return state;
+  // A tab that was asleep may believe that it holds the lock: each one that answers is waited for.
   const savers = hold.savers + (kind === 'heard' ? 1 : -1);
-  if (savers <= 0) return moveHere(session);
+  if (savers <= 0) return moveHere(state);
   return hold.savers === 0
-    ? wait(session, { request, savers }, DONE_WITHIN_MS)
-    : { ...session, hold: { ...hold, savers } };
+    ? wait(state, { request, savers }, DONE_WITHIN_MS)
+    : { ...state, hold: { ...hold, savers } };
 }
 
-/** Enough waited, if it is so late, or if the alarm for `rung` says so: clocks and timers differ by a little. */
-export function runOut(session: Session, rung?: number): Session {
-  const { hold, now } = session;
-  const isOver = hold.kind === 'calling' && (hold.until === rung || now >= hold.until);
-  return isOver ? moveHere(session) : session;
+/** Ends the wait at its time, or when the alarm for that time fires: clocks and timers differ a little. */
+export function endWait(state: State, alarm?: number): State {
+  const { hold, now } = state;
+  const isOver = hold.kind === 'calling-tabs' && (hold.until === alarm || now >= hold.until);
+  return isOver ? moveHere(state) : state;
 }
 
-function wait(session: Session, calling: Pick<Calling, 'request' | 'savers'>, afterMs: number): Session {
-  const until = session.now + afterMs;
+function wait(state: State, calling: Pick<CallingTabs, 'request' | 'savers'>, afterMs: number): State {
+  const until = state.now + afterMs;
   return emit(
-    { ...session, hold: { kind: 'calling', ...calling, until } },
+    { ...state, hold: { kind: 'calling-tabs', ...calling, until } },
     { kind: 'set-alarm', until, afterMs },
   );
 }
 
-/** Whatever became of the other tab's text: what it has not saved by now is rescued when it does. */
-function moveHere(session: Session): Session {
-  return { ...session, hold: { kind: 'asking', how: 'move', isUnwanted: false } };
+/** Text that the other tab has not saved by now is rescued when it saves. */
+function moveHere(state: State): State {
+  return { ...state, hold: { kind: 'requested', how: 'move', purpose: EDIT, serial: null } };
+}
+
+/** Another tab of the same user wants the lock. If it is here, it is released with the unsaved text. */
+function yieldToTab(state: State, request: string): State {
+  const { hold } = state;
+  // A page that is going away has sent its last request, and would not receive the answer.
+  if (!hasLease(hold) || state.leaving === 'page') return state;
+  const heard = emit(state, { kind: 'tell-tabs', message: { kind: 'heard', request } });
+  const ending = hurry(end(heard, 'released'), null);
+  if (ending.hold.kind !== 'releasing') return ending;
+  const called = { ...ending, hold: { ...ending.hold, callers: [...ending.hold.callers, request] } };
+  if (called.hold.taker) return called;
+  const outcome = { kind: isDirty(state) || state.text?.saving ? 'saving' : 'nothing-unsaved' } as const;
+  return { ...called, notice: { kind: 'lost', why: 'moved', outcome } };
 }

@@ -1,88 +1,88 @@
-import { ask, asked } from './acquisition';
-import { beaten, loadAnswered, looked, released } from './answers';
-import { discardDraft, found, wantDraft } from './drafts';
-import { plan } from './dueRequests';
+import { acquireAnswered, requestLock, typed } from './acquisition';
+import { beatAnswered, loadAnswered, lookAnswered, releaseAnswered } from './answers';
+import { retry } from './calls';
+import { requestRestore } from './draftRestoration';
+import { discardDraft, draftsFound, withDrafts } from './drafts';
+import { sendDue } from './dueRequests';
 import type { Input } from './inputs';
-import { close, comeBack, hidePage } from './lifecycle';
-import { hear } from './liveEvents';
-import { prepared, stop } from './release';
-import { saved } from './save';
-import { isDirty, type Session } from './state';
-import { callTabs, hearTab, runOut } from './tabHandover';
-import { typed } from './text';
-import { show, wake } from './wakeUp';
+import { advance, hidePage, removeComponent, returnComponent, showPage } from './lifecycle';
+import { applyLiveEvent } from './liveEvents';
+import { hostReady, stop } from './release';
+import { saveAnswered } from './save';
+import { isDirty, type State, withText } from './state';
+import { callTabs, endWait, hearTab } from './tabHandover';
 
-/** How long a session waits for an earlier one of the same page: longer than one request may take. */
+/** The longest wait for an earlier controller of the page: longer than one request may take. */
 const WAIT_MS = 15_000;
 
-/** What follows from `input` at the time `now`: the session, with what has to be done in its `effects`. */
-export function next(before: Session, input: Input, now: number): Session {
-  return plan(take(wake({ ...before, effects: [] }, now), input));
+/** The state after `input` at the time `now`, with the effects that it requires. */
+export function next(before: State, input: Input, now: number): State {
+  return sendDue(take(advance({ ...before, effects: [] }, now), input));
 }
 
-function take(session: Session, input: Input): Session {
+function take(state: State, input: Input): State {
   switch (input.kind) {
     case 'tick':
-      return session;
-    case 'touched':
-      return { ...session, activityAt: session.now };
+      return state;
+    case 'activity':
+      return { ...state, activityAt: state.now };
     case 'typed':
-      return typed(session, input.content);
-    case 'edit-asked':
-      return ask(session, input.how);
-    case 'continue-asked':
-      return callTabs(session, input.request);
-    case 'tab-said':
-      return hearTab(session, input.message);
-    case 'rang':
-      return runOut(session, input.until);
-    case 'stop-asked':
-      return stop(session);
-    case 'save-asked':
-      return { ...session, isSaveAsked: isDirty(session) };
-    case 'retry-asked':
-      return { ...session, retryAt: session.now, lookAt: session.now };
-    case 'reload-asked':
-      return { ...session, text: { ...session.text, isStale: session.managesText } };
+      return typed(state, input.content);
+    case 'edit-requested':
+      return requestLock(state, input.how);
+    case 'continue-requested':
+      return callTabs(state, input.request);
+    case 'tab-message':
+      return hearTab(state, input.message);
+    case 'alarm':
+      return endWait(state, input.until);
+    case 'stop-requested':
+      return stop(state);
+    case 'save-requested':
+      return withText(state, { isSaveAsked: isDirty(state) });
+    case 'retry-requested':
+      return retry(state);
+    case 'reload-requested':
+      return withText(state, { isStale: true });
     case 'role-changed':
-      return { ...session, role: input.role };
+      return { ...state, role: input.role };
     case 'notice-dismissed':
-      return { ...session, notice: null };
+      return { ...state, notice: null };
     case 'drafts-found':
-      return found(session, input.drafts);
-    case 'draft-wanted':
-      return wantDraft(session, input.id);
+      return draftsFound(state, input.drafts);
+    case 'restore-requested':
+      return requestRestore(state, input.id);
     case 'draft-discarded':
-      return discardDraft(session, input.id);
+      return discardDraft(state, input.id);
     case 'drafts-kept':
-      return { ...session, keepsDrafts: input.areKept };
-    case 'prepared':
-      return prepared(session, input.serial, input.content);
-    case 'held-up':
-      return { ...session, waitsUntil: session.now + WAIT_MS };
-    case 'let-go':
-      return { ...session, waitsUntil: session.now };
-    case 'shown':
-      return show(session);
+      return withDrafts(state, { areKept: input.areKept });
+    case 'host-ready':
+      return hostReady(state, input.serial, input.content);
+    case 'earlier-save-started':
+      return { ...state, waitsUntil: state.now + WAIT_MS };
+    case 'earlier-save-ended':
+      return { ...state, waitsUntil: state.now };
+    case 'page-shown':
+      return showPage(state);
     case 'page-hiding':
-      return hidePage(session, input.content);
-    case 'closed':
-      return close(session);
-    case 'reopened':
-      return comeBack(session);
+      return hidePage(state, input.content);
+    case 'component-removed':
+      return removeComponent(state);
+    case 'component-returned':
+      return returnComponent(state);
     case 'live':
-      return hear(session, input.event);
+      return applyLiveEvent(state, input.event);
     case 'acquire-answered':
-      return asked(session, input.serial, input.answer);
+      return acquireAnswered(state, input.serial, input.answer);
     case 'beat-answered':
-      return beaten(session, input.serial, input.answer);
+      return beatAnswered(state, input.serial, input.answer);
     case 'look-answered':
-      return looked(session, input.serial, input.answer);
+      return lookAnswered(state, input.serial, input.answer);
     case 'release-answered':
-      return released(session, input.serial, input.answer);
+      return releaseAnswered(state, input.serial, input.answer);
     case 'load-answered':
-      return loadAnswered(session, input.serial, input.answer);
+      return loadAnswered(state, input.serial, input.answer);
     case 'save-answered':
-      return saved(session, input.serial, input.answer);
+      return saveAnswered(state, input.serial, input.answer);
   }
 }

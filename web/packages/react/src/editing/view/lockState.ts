@@ -1,95 +1,94 @@
-import { isDirty, isOthers, isOwnElsewhere, isYielding, type Session } from '../machine/state';
+import { isDirty, isOffline, isOthers, isOwnElsewhere, isYielding, type State } from '../machine/state';
 import type { DocumentLockState, LockStatus } from './documentLock';
 
-/** What a component is shown of a session. */
-export function view(session: Session): DocumentLockState {
-  const { hold, lock, text, saving } = session;
-  const isLockedByMe = hold.kind === 'held' || hold.kind === 'ending';
-  const isLockedByOther = !isLockedByMe && isOthers(session);
+/** The machine's state as a component sees it. */
+export function lockStateOf(state: State): DocumentLockState {
+  const { hold, text, drafts } = state;
+  const lockHolder = state.known?.lock.lock_holder ?? null;
+  const isLockedByMe = hold.kind === 'held' || hold.kind === 'releasing';
+  const isLockedByOther = !isLockedByMe && isOthers(state);
   return {
-    status: statusOf(session),
-    lockHolder: lock?.lock_holder ?? null,
+    status: statusOf(state),
+    lockHolder,
     isLockedByMe,
     isLockedByOther,
-    takenBy: hold.kind === 'ending' ? hold.taker : null,
+    takenBy: hold.kind === 'releasing' ? hold.taker : null,
     canForceTake:
-      session.role === 'owner' &&
-      isLockedByOther &&
-      lock?.lock_holder?.same_user === false &&
-      hold.kind === 'none',
+      state.role === 'owner' && isLockedByOther && lockHolder?.same_user === false && hold.kind === 'none',
     isLoading:
-      lock === null ||
-      hold.kind === 'calling' ||
-      hold.kind === 'asking' ||
-      (text.isStale && text.base === null),
-    isEditable: isEditable(session),
-    isSaving: saving !== null && !saving.isUnknown,
-    hasUnsavedText: isDirty(session),
-    lastSaved: session.lastSaved,
-    version: text.base,
-    loaded: text.loaded,
-    idleIn: idleIn(session),
-    notice: session.notice,
-    draft: session.drafts[0] ?? null,
-    keepsDrafts: session.keepsDrafts,
+      state.known === null ||
+      hold.kind === 'calling-tabs' ||
+      hold.kind === 'requested' ||
+      (text !== null && text.isStale && text.base === null),
+    isEditable: isEditable(state),
+    isSaving: text?.saving?.kind === 'sent',
+    hasUnsavedText: isDirty(state),
+    lastSaved: text?.lastSaved ?? null,
+    version: text?.base ?? null,
+    loaded: text?.loaded ?? null,
+    idleIn: idleIn(state),
+    notice: state.notice,
+    draft: drafts.offered[0] ?? null,
+    keepsDrafts: drafts.areKept,
   };
 }
 
-function statusOf(session: Session): LockStatus {
-  const { hold, notice, failures } = session;
-  if (failures > 0) return 'offline';
+function statusOf(state: State): LockStatus {
+  const { hold, notice } = state;
+  if (isOffline(state)) return 'offline';
   switch (hold.kind) {
     case 'held':
       return 'mine';
-    case 'ending':
-      return hold.taker ? 'taking' : isYielding(session) ? 'lost' : 'mine';
-    case 'over':
+    case 'releasing':
+      return hold.taker ? 'taking' : isYielding(state) ? 'lost' : 'mine';
+    case 'ended':
       return notice?.kind === 'taken' ? 'taken' : 'lost';
-    case 'asking':
-      if (hold.how === 'move') return statusOfMove(session);
-      return hold.how === 'take' ? 'taking' : statusOfOthers(session);
-    case 'calling':
-      return statusOfMove(session);
+    case 'requested':
+      if (hold.how === 'move') return statusOfMove(state);
+      return hold.how === 'take' ? 'taking' : statusOfOthers(state);
+    case 'calling-tabs':
+      return statusOfMove(state);
     case 'none':
-      return statusOfOthers(session);
+      return statusOfOthers(state);
   }
 }
 
-/** The other tab gives it back before this one gets it. That is no moment for anybody to be told that it is free. */
-function statusOfMove(session: Session): LockStatus {
-  return isOthers(session) ? statusOfOthers(session) : 'other-tab';
+/** The other tab releases the lock before this one gets it; the document must not be shown as free in between. */
+function statusOfMove(state: State): LockStatus {
+  return isOthers(state) ? statusOfOthers(state) : 'other-tab';
 }
 
-function statusOfOthers(session: Session): LockStatus {
-  const { notice } = session;
-  if (!isOthers(session)) return 'free';
-  if (isOwnElsewhere(session)) return 'other-tab';
+function statusOfOthers(state: State): LockStatus {
+  const { notice } = state;
+  if (!isOthers(state)) return 'free';
+  if (isOwnElsewhere(state)) return 'other-tab';
   return notice?.kind === 'taken' || notice?.kind === 'lost' ? notice.kind : 'other';
 }
 
-function isEditable(session: Session): boolean {
-  const { hold, text, role, lock, managesText, failures } = session;
-  if (role === 'viewer' || lock === null) return false;
-  // Text on which nobody may build any more, or that is not here yet.
-  if (managesText && (text.base === null || text.isStale)) return false;
+function isEditable(state: State): boolean {
+  const { hold, text, role, known } = state;
+  if (role === 'viewer' || known === null) return false;
+  // An old text, on which nothing may be based, or none yet.
+  if (text && (text.base === null || text.isStale)) return false;
   switch (hold.kind) {
     case 'held':
       return true;
-    case 'ending':
-      return !isYielding(session);
-    case 'asking':
-      // Not for long: either the answer is a yes, or what is typed meanwhile becomes a draft.
-      return hold.how === 'acquire' && !isOthers(session);
+    case 'releasing':
+      return !isYielding(state);
+    case 'requested':
+      // Not for long: either the lock is granted, or changes made until then become a draft.
+      return hold.how === 'acquire' && !isOthers(state);
     case 'none':
-      return !isOthers(session) && failures === 0;
-    case 'calling':
-    case 'over':
+      return !isOthers(state) && !isOffline(state);
+    case 'calling-tabs':
+    case 'ended':
       return false;
   }
 }
 
-function idleIn({ hold, failures, times, activityAt, now }: Session): number | null {
-  if (hold.kind !== 'held' || failures > 0) return null;
+function idleIn(state: State): number | null {
+  const { hold, times, activityAt, now } = state;
+  if (hold.kind !== 'held' || isOffline(state)) return null;
   const left = activityAt / 1000 + times.idle - now / 1000;
   return left <= times.idleWarning ? Math.max(0, Math.ceil(left)) : null;
 }
