@@ -1,4 +1,4 @@
-// Writes the types of the REST interface from the server's own OpenAPI document: `npm run generate`.
+// Writes the types of the REST interface from the server's OpenAPI document: `npm run generate`.
 // `--check` writes nothing and fails if the file is stale.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -19,7 +19,7 @@ export default defineConfig({
     include: ['tests/**/*.test.{ts,tsx}'],
     setupFiles: ['tests/setup.ts'],
     sequence: { shuffle: true },
-    // Every test cleans up after itself; a browser for each file would take most of the time.
+    // Every test cleans up after itself; a new environment for each file would take most of the time.
     isolate: false,
     testTimeout: 60_000,
     restoreMocks: true,

@@ -28,9 +28,9 @@ export function useLoginState(): LoginState {
   return useSyncExternalStore(login.subscribe, () => login.state);
 }
 
-/** Whoever is signed in; for what is shown to nobody else. */
+/** The signed-in user. Only for components that require a login. */
 export function useUser(): LoginUser {
   const state = useLoginState();
-  if (state.phase !== 'in') throw new Error('nobody is signed in');
+  if (state.phase !== 'in') throw new Error('not signed in');
   return state.user;
 }

@@ -14,15 +14,15 @@ export type LoginState =
   | { readonly phase: 'out' }
   | { readonly phase: 'in'; readonly user: LoginUser };
 
-/** What a session needs of the world around it. */
+/** The environment of a login. */
 export interface LoginPorts {
   /** The cookie that goes into X-CSRF-Token; null without a login. */
   csrfToken(): string | null;
-  /** Runs `work` while no other tab of this browser runs its own. */
+  /** Runs `work` in one tab of this browser at a time. */
   alone<T>(work: () => Promise<T>): Promise<T>;
-  /** Tells the other tabs, which hear it through `Login.hear`. */
+  /** Sends `news` to the other tabs, which pass it to `Login.hear`. */
   tell(news: LoginNews): void;
-  /** Another person has signed in in this browser: the page must begin anew. */
+  /** Reloads the page: another user has signed in in this browser. */
   startOver(): void;
   now(): number;
   pause(ms: number): Promise<void>;
@@ -30,11 +30,11 @@ export interface LoginPorts {
 
 export type LoginNews = { readonly kind: 'signed-out'; readonly userId: string };
 
-// Ahead of its end: the token must still be good when it arrives, also where this clock is a little slow.
+// Renewed ahead of its end: the token must still be valid on arrival, also if this clock is slightly slow.
 const SPARE_MS = 20_000;
 const ATTEMPTS = 8;
 
-/** Who is signed in. The access token is in memory only; the cookie that renews it is not readable for any page. */
+/** The signed-in user. The access token is in memory only; no page can read the cookie that renews it. */
 export class Login {
   #state: LoginState = { phase: 'unknown' };
   #token = '';
@@ -54,7 +54,7 @@ export class Login {
     return () => this.#listeners.delete(listener);
   };
 
-  /** Finds out whether the cookie is good. Rejects with `NoAnswer` if that cannot be found out. */
+  /** Tries the cookie. Rejects with `NoAnswer` if the server does not answer. */
   async begin(): Promise<void> {
     if (this.#state.phase !== 'unknown') return;
     if (this.ports.csrfToken() === null) return this.#become({ phase: 'out' });
@@ -73,11 +73,11 @@ export class Login {
     );
   }
 
-  /** Ends the session on the server and in every tab. If the server does not answer, only the tabs have forgotten it. */
+  /** Ends the login on the server and in every tab. If the server does not answer, only in the tabs. */
   async signOut(): Promise<void> {
     if (this.#state.phase !== 'in') return;
     const userId = this.#state.user.id;
-    // The cookie may be that of another person by now, who signed in in another tab: it is left alone then.
+    // The cookie may belong to another user who has signed in in another tab: then it is left unchanged.
     const isOurCookie = this.ports.csrfToken() === this.#csrf;
     const headers = {
       Authorization: `Bearer ${this.#token}`,
@@ -95,12 +95,12 @@ export class Login {
     if (this.#state.phase === 'in' && this.#state.user.id === news.userId) this.#forget();
   }
 
-  /** A token that is good for a while: at once if there is one, otherwise after a refresh. */
+  /** A token that is valid for a while: synchronously if there is one, otherwise after a refresh. */
   accessToken(): string | Promise<string> {
     return this.ports.now() < this.#freshUntil ? this.#token : this.renew();
   }
 
-  /** A new token. Rejects with `Problem` if the session is over, and then nobody is signed in any more. */
+  /** A new token. Rejects with `Problem` if the login has ended; the state is `out` then. */
   renew(): Promise<string> {
     this.#renewing ??= this.ports
       .alone(() => this.#refresh())
@@ -112,13 +112,13 @@ export class Login {
 
   async #refresh(): Promise<string> {
     for (let attempt = 1; ; attempt += 1) {
-      // Read anew each time: a sign-in in another tab changes it.
+      // Read at each attempt: a login in another tab changes it.
       const headers = { 'X-CSRF-Token': this.ports.csrfToken() ?? '' };
       try {
         return this.#accept(await send<SignedInUser>({ method: 'POST', path: '/api/auth/refresh', headers }));
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
-        // Another tab, or a request of ours whose reply was lost, was faster: its cookie is there in a moment.
+        // Another tab, or an earlier request with a lost reply, was faster: its cookie follows.
         if (error.status === 409 && attempt < ATTEMPTS) await this.ports.pause(250 * attempt);
         else if (error.status === 401 || error.status === 403) return this.#over(error);
         else throw error;

@@ -6,7 +6,7 @@ interface ErrorBoundaryProps {
   readonly children: ReactNode;
 }
 
-/** Catches what nobody foresaw, also a part of the page that a newer build has replaced on the server. */
+/** Catches unexpected errors, also a missing part of the page that a newer build has replaced on the server. */
 export class ErrorBoundary extends Component<ErrorBoundaryProps, { hasFailed: boolean }> {
   override state = { hasFailed: false };
 

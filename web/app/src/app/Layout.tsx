@@ -12,9 +12,9 @@ import { paths } from '../ui/routing/paths';
 import { LanguageSwitch } from './LanguageSwitch';
 import './layout.css';
 
-// For React to take the old page down, which then sends its last request.
+// For React to unmount the old page, which then sends its last request.
 const LEAVING_MS = 50;
-// Text that could not be saved by then is kept in this browser.
+// Text that is unsaved after this time is stored in this browser.
 const PATIENCE_MS = 5_000;
 
 interface LayoutProps {
@@ -22,7 +22,7 @@ interface LayoutProps {
   readonly children: ReactNode;
 }
 
-/** What is around every page. */
+/** The header and navigation around every page. */
 export function Layout({ user, children }: LayoutProps) {
   const { t } = useLanguage();
   return (
@@ -64,7 +64,7 @@ function Account({ user }: { readonly user: LoginUser }) {
   const login = useLogin();
   const lockClient = useLockClient();
   async function leave() {
-    // First the document is left, which saves what is not saved: afterwards nobody would be there to do it.
+    // Leaving the document saves its text, which needs the login.
     navigate(paths.documents());
     await new Promise((resolve) => setTimeout(resolve, LEAVING_MS));
     await Promise.race([lockClient.settled(), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);

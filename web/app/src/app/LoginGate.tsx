@@ -11,7 +11,7 @@ import { Layout } from './Layout';
 import { Pages } from './Pages';
 import type { Services } from './services';
 
-/** Lets in whoever is signed in, and everybody else sign in. The address stays: after signing in its page is shown. */
+/** Shows the pages to signed-in users, and the login to others. The address stays: its page follows the login. */
 export function LoginGate({ services }: { readonly services: Services }) {
   const state = useLoginState();
   const path = usePath();

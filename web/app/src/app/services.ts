@@ -7,7 +7,7 @@ import { Problem } from '../api/problem';
 import type { LockClient } from '../live/context';
 import { openLockClient } from '../live/lockClient';
 
-/** Everything that lives as long as the page, made once. */
+/** The services of the page, made once. */
 export class Services {
   readonly login: Login = new Login(browserPorts((news) => this.login.hear(news)));
   readonly client = new Client(this.login, pageTab);
@@ -19,7 +19,7 @@ export class Services {
   #lockClient: LockClient | null = null;
 
   constructor() {
-    // What one person has seen is not for the next one.
+    // The next user must not see the data of the last one.
     this.login.subscribe(() => {
       if (this.login.state.phase === 'in') return;
       this.#lockClient?.live.close();
@@ -28,7 +28,7 @@ export class Services {
     });
   }
 
-  /** For whoever is signed in. */
+  /** For the signed-in user. */
   get lockClient(): LockClient {
     this.#lockClient ??= openLockClient(this.login);
     return this.#lockClient;

@@ -1,12 +1,12 @@
 import type { Live, Ticker, Transport } from '@leasehold/react';
 import { createContext, useContext } from 'react';
 
-/** What documents are watched and edited through. */
+/** The connections for watching and editing documents. */
 export interface LockClient {
   readonly live: Live;
   readonly transport: Transport;
   readonly ticker: Ticker;
-  /** Resolves when every request that is on its way is answered, or given up. */
+  /** Resolves when every pending request is answered or has failed. */
   settled(): Promise<void>;
 }
 

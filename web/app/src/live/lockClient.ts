@@ -3,13 +3,13 @@ import TickerWorker from '@leasehold/react/ticker.worker?worker';
 import type { LockClient } from './context';
 import { trackPending } from './pendingRequests';
 
-/** Gives access tokens, and renews one that the server does not take any more. */
+/** Provides access tokens, and renews an expired one. */
 interface Tokens {
   accessToken(): string | Promise<string>;
   renew(): Promise<string>;
 }
 
-/** One socket and one transport for everything that one person does in this page. */
+/** One socket and one transport for all documents of one user in this page. */
 export function openLockClient(tokens: Tokens): LockClient {
   return {
     live: connectLive({ url: '/ws', credentials: async () => ({ token: await tokens.accessToken() }) }),

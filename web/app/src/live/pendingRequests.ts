@@ -1,6 +1,6 @@
 import type { Transport } from '@leasehold/react';
 
-/** A transport that knows what is on its way. */
+/** A transport with a count of its pending requests. */
 export function trackPending(transport: Transport): { transport: Transport; settled: () => Promise<void> } {
   const underWay = new Set<Promise<unknown>>();
   return {
@@ -16,7 +16,7 @@ export function trackPending(transport: Transport): { transport: Transport; sett
       },
     },
     async settled() {
-      // What an answer brings about counts, too.
+      // An answer may cause further requests, which count too.
       while (underWay.size > 0) await Promise.allSettled(underWay);
     },
   };

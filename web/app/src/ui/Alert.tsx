@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import { useLanguage } from './language';
 import type { Messages } from './messages';
 
-/** Tells what went wrong, at once. */
+/** An error message, read out at once. */
 export function Alert({ children }: { readonly children: ReactNode }) {
   return (
     <div role="alert" className="alert">
@@ -11,7 +11,7 @@ export function Alert({ children }: { readonly children: ReactNode }) {
   );
 }
 
-/** The same for the code of a problem. */
+/** The message for the code of a problem. */
 export function ProblemAlert({ code, onRetry }: { readonly code: string; readonly onRetry?: () => void }) {
   const { t } = useLanguage();
   return (

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react';
 import { useLanguage } from './language';
 
-/** Puts a text on the clipboard, and says so for a moment. */
+/** Copies a text to the clipboard, and confirms it for a moment. */
 export function CopyButton({ text }: { readonly text: string }) {
   const { t } = useLanguage();
   const [isCopied, setIsCopied] = useState(false);

@@ -2,7 +2,7 @@ import { type ReactNode, useEffect, useMemo, useState } from 'react';
 import { keepLanguage, LanguageContext, preferredLanguage } from './language';
 import { messages } from './messages';
 
-/** Gives everything inside one language, which the reader may change. */
+/** Provides the language, which the user may change. */
 export function LanguageProvider({ children }: { readonly children: ReactNode }) {
   const [language, setChosen] = useState(preferredLanguage);
   useEffect(() => {

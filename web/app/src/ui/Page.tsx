@@ -12,12 +12,12 @@ interface PageProps {
 
 let isFirst = true;
 
-/** One page: names the tab of the browser, and is where a reader is put who came by a link. */
+/** One page: sets the title of the browser's tab, and moves the focus to the heading after a navigation. */
 export function Page({ title, lead, actions, isWide = false, children }: PageProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   useTitle(title);
   useEffect(() => {
-    // Not after loading: there the browser itself knows where to begin.
+    // Not after the first load: the browser sets the focus itself.
     if (!isFirst) heading.current?.focus({ preventScroll: true });
     isFirst = false;
   }, []);

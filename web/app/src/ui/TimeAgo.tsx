@@ -4,7 +4,7 @@ import { dateAndTime, timeAgo } from './times';
 
 const EVERY_MS = 20_000;
 
-/** How long ago something was, kept true; the exact time for whoever points at it. */
+/** The age of an event, kept up to date, with the exact time as tooltip. */
 export function TimeAgo({ at }: { readonly at: number }) {
   const { language } = useLanguage();
   const [, setRound] = useState(0);

@@ -1,4 +1,4 @@
-/** Everything that the page says, in every language that it speaks. The banner's words come with `@leasehold/react`. */
+/** All texts of the page, in each language. Those of the banner are in `@leasehold/react`. */
 export const messages = {
   en: {
     appName: 'Leasehold',
@@ -303,7 +303,7 @@ export type Language = keyof typeof messages;
 
 type Said<Text> = Text extends (...values: infer Values) => string ? (...values: Values) => string : string;
 
-/** What every language has to say. */
+/** The texts of one language. */
 export type Messages = {
   readonly [Key in keyof (typeof messages)['en']]: Said<(typeof messages)['en'][Key]>;
 };

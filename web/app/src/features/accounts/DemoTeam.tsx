@@ -9,7 +9,7 @@ interface DemoTeamProps {
   readonly onChoose: (email: string, password: string) => void;
 }
 
-/** One click to be one of the team. */
+/** A login with one click for each member of the demo team. */
 export function DemoTeam({ people, isBusy, onChoose }: DemoTeamProps) {
   const { t } = useLanguage();
   const roles = { owner: t.roleOwner, editor: t.roleEditor, viewer: t.roleViewer };

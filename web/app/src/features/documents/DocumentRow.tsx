@@ -9,7 +9,7 @@ import { EditorBadge } from './EditorBadge';
 
 interface DocumentRowProps {
   readonly document: DocumentSummary;
-  /** Of which team and project. */
+  /** The team and project. */
   readonly place: string;
 }
 

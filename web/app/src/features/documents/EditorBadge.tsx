@@ -3,7 +3,7 @@ import { useLockClient } from '../../live/context';
 import { Avatar } from '../../ui/Avatar';
 import { useLanguage } from '../../ui/language';
 
-/** Who edits a document, as it happens; nothing if nobody does. */
+/** The user who is editing a document, updated live; absent if there is none. */
 export function EditorBadge({ documentId }: { readonly documentId: string }) {
   const { t } = useLanguage();
   const { live } = useLockClient();

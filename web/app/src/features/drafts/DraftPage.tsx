@@ -21,7 +21,7 @@ interface DraftPageProps {
   readonly draftId: string;
 }
 
-/** A rescued draft beside the document as it is now: to restore, to copy from, to discard. */
+/** A rescued draft, compared with the current document: to restore, copy or discard. */
 export function DraftPage({ documentId, draftId }: DraftPageProps) {
   const { t } = useLanguage();
   const client = useClient();

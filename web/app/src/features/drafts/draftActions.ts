@@ -1,10 +1,10 @@
 import type { Client } from '../../api/client';
 
 /**
- * Makes a draft the newest version, under a lock that is held just for that.
+ * Makes a draft the newest version, under a lock of its own.
  *
- * Rejects with `lock_busy` if somebody edits the document, and with `save_rescued` if somebody was faster: then it still
- * is a draft. The lock is given back in any case, unless the server cannot be reached: then it ends by itself.
+ * Rejects with `lock_busy` if the document is being edited, and with `save_rescued` if another save was faster: then it is
+ * still a draft. The lock is released in any case, unless the server is unreachable: then it expires.
  */
 export async function restoreDraft(client: Client, documentId: string, draftId: string): Promise<number> {
   const path = { document_id: documentId };
@@ -20,7 +20,7 @@ export async function restoreDraft(client: Client, documentId: string, draftId: 
   }
 }
 
-/** Closes a draft; it is kept. */
+/** Closes a draft; the server keeps it. */
 export async function discardDraft(client: Client, documentId: string, draftId: string): Promise<void> {
   await client.call('POST /api/documents/{document_id}/drafts/{draft_id}/discard', {
     path: { document_id: documentId, draft_id: draftId },

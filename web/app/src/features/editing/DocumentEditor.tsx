@@ -19,7 +19,7 @@ import { useDocumentEditor } from './useDocumentEditor';
 import { useQueryInvalidation } from './useQueryInvalidation';
 import './editor.css';
 
-/** One document under its lock: title, banner, editor, and what was kept. */
+/** One document with its lock: title, banner, local draft and editor. */
 export function DocumentEditor({ document }: { readonly document: Document }) {
   const { t, language } = useLanguage();
   const { id, role } = document;

@@ -6,7 +6,7 @@ import { ProblemAlert } from '../../ui/Alert';
 import { Loading, NotFound } from '../../ui/Message';
 import { DocumentEditor } from './DocumentEditor';
 
-/** A document to read, and to edit by whoever may. */
+/** Loads a document and shows its editor. */
 export function DocumentPage({ documentId }: { readonly documentId: string }) {
   const found = useQuery(queries.document(useClient(), documentId));
   if (found.data) return <DocumentEditor document={found.data} />;

@@ -9,7 +9,7 @@ interface DocumentTextProps {
   readonly lock: DocumentLock;
 }
 
-/** The text itself. Whatever is done in here keeps the lock from being given back. */
+/** The text. Any activity in it restarts the idle time. */
 export function DocumentText({ editor, content, lock }: DocumentTextProps) {
   if (isForeign(content) || !editor) return <ContentView content={content} />;
   const { noteActivity } = lock;

@@ -6,7 +6,7 @@ import type { Document } from '../../api/schema.generated';
 import { ProblemAlert } from '../../ui/Alert';
 import { useLanguage } from '../../ui/language';
 
-/** The title, which editors may change whoever has the lock: it is no part of the text. */
+/** The title. Editors may change it without the lock, because it is not part of the text. */
 export function DocumentTitle({ document }: { readonly document: Document }) {
   const { t } = useLanguage();
   const client = useClient();
@@ -53,7 +53,7 @@ export function DocumentTitle({ document }: { readonly document: Document }) {
         id={field}
         className="title-input"
         value={asked}
-        // biome-ignore lint/a11y/noAutofocus: it takes the place of the button that was just pressed
+        // biome-ignore lint/a11y/noAutofocus: it replaces the button that was just pressed
         autoFocus
         required
         maxLength={200}

@@ -13,15 +13,15 @@ interface LocalDraftProps {
   readonly lock: DocumentLock;
   readonly draft: Draft;
   readonly editor: Editor | null;
-  /** What the document is. */
+  /** The document. */
   readonly current: Content;
   readonly isCompared: boolean;
   readonly onCompare: (isCompared: boolean) => void;
 }
 
-/** Text that only this browser has: nothing becomes of it unasked, and it is here until somebody decides. */
+/** A draft that is only in this browser. It stays until the user decides. */
 export function LocalDraft(props: LocalDraftProps) {
-  // What was asked about one draft is not answered about the next.
+  // A confirmation for one draft must not apply to the next.
   return <Offer key={props.draft.id} {...props} />;
 }
 
@@ -41,7 +41,7 @@ function Offer({ lock, draft, editor, current, isCompared, onCompare }: LocalDra
     editor.commands.insertContentAt(editor.state.doc.content.size, [
       ...newBlocks(draft.content, editor.getJSON()),
     ]);
-    // Until then the draft is the only copy that is sure to be there.
+    // Until then the draft is the only safe copy.
     if (await lock.save()) lock.discardDraft(draft.id);
   }
 

@@ -8,7 +8,7 @@ interface ToolbarProps {
   readonly lock: DocumentLock;
 }
 
-/** Formatting, for whoever may type. Using it in a free document takes the lock, as typing does. */
+/** The formatting tools. In a free document they take the lock, as typing does. */
 export function Toolbar({ editor, lock }: ToolbarProps) {
   const { t } = useLanguage();
   const active = useEditorState({
@@ -28,7 +28,7 @@ export function Toolbar({ editor, lock }: ToolbarProps) {
           title={t[tool.name]}
           aria-pressed={active?.[place]}
           disabled={!lock.isEditable}
-          // The selection stays where it is.
+          // Keeps the selection.
           onMouseDown={(event) => event.preventDefault()}
           onClick={() => tool.use(editor.chain().focus()).run()}
         >

@@ -6,7 +6,7 @@ import { Link } from '../../ui/routing/Link';
 import { paths } from '../../ui/routing/paths';
 import { TimeAgo } from '../../ui/TimeAgo';
 
-/** What came too late to become a version. */
+/** The drafts of saves that arrived too late to become a version. */
 export function DraftList({ documentId }: { readonly documentId: string }) {
   const { t } = useLanguage();
   const found = useQuery(queries.drafts(useClient(), documentId));

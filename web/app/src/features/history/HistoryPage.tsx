@@ -12,7 +12,7 @@ import { DraftList } from './DraftList';
 import { HoldList } from './HoldList';
 import { VersionList } from './VersionList';
 
-/** What became of a document: its versions, what was rescued, and who held its lock. */
+/** The history of a document: rescued drafts, versions and holds. */
 export function HistoryPage({ documentId }: { readonly documentId: string }) {
   const { t } = useLanguage();
   const found = useQuery(queries.document(useClient(), documentId));

@@ -8,7 +8,7 @@ import type { Messages } from '../../ui/messages';
 import { TimeAgo } from '../../ui/TimeAgo';
 import { duration } from '../../ui/times';
 
-/** Who held the lock, for how long, and why no longer. */
+/** The past holds of the lock: user, duration and reason of the end. */
 export function HoldList({ documentId }: { readonly documentId: string }) {
   const { t, language } = useLanguage();
   const found = useQuery(queries.holds(useClient(), documentId));

@@ -20,7 +20,7 @@ interface VersionPageProps {
   readonly version: number;
 }
 
-/** One version to read, and beside the current one. */
+/** One version, to read or to compare with the current one. */
 export function VersionPage({ documentId, version }: VersionPageProps) {
   const { t } = useLanguage();
   const client = useClient();

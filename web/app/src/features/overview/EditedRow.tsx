@@ -9,7 +9,7 @@ export function EditedRow({ edited }: { readonly edited: EditedDocument }) {
   const { t, language } = useLanguage();
   const holder = edited.lock.lock_holder;
   if (holder === null) return null;
-  // Everybody pauses to think.
+  // A short pause is not idleness.
   const idleSince = holder.idle_since ?? Number.POSITIVE_INFINITY;
   const isIdle = Date.now() / 1000 - idleSince > 15;
   return (

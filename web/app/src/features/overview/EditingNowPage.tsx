@@ -10,11 +10,11 @@ import { Loading } from '../../ui/Message';
 import { Page } from '../../ui/Page';
 import { EditedRow } from './EditedRow';
 
-// Fewer than a socket may watch; what is beyond is found by asking.
+// Below the limit of a socket; the rest is found by polling.
 const MOST_WATCHED = 80;
 const ASK_EVERY_MS = 15_000;
 
-/** For owners: who edits what in their teams, as it happens. */
+/** For owners: the documents of their teams that are being edited, updated live. */
 export function EditingNowPage() {
   const { t } = useLanguage();
   const client = useClient();

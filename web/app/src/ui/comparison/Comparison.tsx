@@ -5,13 +5,13 @@ import { type Change, diffWords } from './diff';
 import './comparison.css';
 
 interface ComparisonProps {
-  /** What the document is. */
+  /** The document. */
   readonly before: Content;
-  /** What somebody wrote. */
+  /** The other text. */
   readonly after: Content;
 }
 
-/** Two contents in one text: struck out is what only the first has, underlined what only the second has. */
+/** Two contents in one text: struck out if only in the first, underlined if only in the second. */
 export function Comparison({ before, after }: ComparisonProps) {
   const { t } = useLanguage();
   const changes = useMemo(() => diffWords(textOf(before), textOf(after)), [before, after]);

@@ -1,9 +1,9 @@
-/** What a document holds: text, or JSON such as an editor's. */
+/** The content of a document: text, or JSON such as an editor's. */
 export type Content = string | { readonly [member: string]: unknown };
 
 const BLOCKS_OF_BLOCKS = new Set(['doc', 'bulletList', 'orderedList', 'listItem', 'blockquote']);
 
-/** The words of some content, a paragraph a line: what people compare. Of JSON that no editor made, its own lines. */
+/** The text of a content, one line for each paragraph. JSON from a program is formatted as JSON. */
 export function textOf(content: Content): string {
   if (typeof content === 'string') return content;
   if (content.type !== 'doc') return JSON.stringify(content, null, 2);

@@ -1,15 +1,15 @@
 export type ChangeKind = 'same' | 'added' | 'removed';
 
-/** A stretch of text that both have, or only one. */
+/** A part of the text that is in both, or only in one. */
 export interface Change {
   readonly kind: ChangeKind;
   readonly text: string;
 }
 
-// The work grows with the number of differences times the length. Beyond this nobody reads a word diff anyway.
+// The work grows with the number of differences times the length. A longer word diff is unreadable anyway.
 const MOST_EDITS = 2000;
 
-/** From `before` to `after`, word by word. All that is `same` or `removed` makes up `before`, and the rest `after`. */
+/** The changes from `before` to `after`, by words. `same` and `removed` make up `before`, `same` and `added` `after`. */
 export function diffWords(before: string, after: string): readonly Change[] {
   const old = wordsOf(before);
   const now = wordsOf(after);
@@ -25,7 +25,7 @@ export function diffWords(before: string, after: string): readonly Change[] {
   );
 }
 
-/** Moves each change as far back as it can go: "one[. Two]." says the same as "one.[ Two.]", and reads worse. */
+/** Moves each change as far back as possible: "one.[ Two.]" is equal to "one[. Two].", and more readable. */
 function readable(words: Change[]): readonly Change[] {
   for (let start = 0; start < words.length; start += 1) {
     const kind = words[start]?.kind;
@@ -44,12 +44,12 @@ function readable(words: Change[]): readonly Change[] {
   return words;
 }
 
-/** Words, the spaces between them, and marks, each by itself: together they are the text. */
+/** Words, spaces and punctuation marks; joined they are the text. */
 export function wordsOf(text: string): readonly string[] {
   return text.match(/\n|[^\S\n]+|[\p{L}\p{M}\p{N}_'’]+|[^\s\p{L}\p{M}\p{N}]/gu) ?? [];
 }
 
-/** Myers' greedy algorithm: the furthest that each diagonal reaches with so many edits, and the way back. */
+/** Myers' greedy algorithm: the furthest reach of each diagonal for each number of edits, then the way back. */
 function shortestEdit(old: readonly string[], now: readonly string[]): readonly Change[] {
   const most = Math.min(old.length + now.length, MOST_EDITS);
   const trace: Map<number, number>[] = [];

@@ -2,7 +2,7 @@ import type { Notice, TextOutcome } from '../editing/terms/notices';
 import type { DocumentLockState } from '../editing/view/documentLock';
 import type { LockMessages } from './messages';
 
-/** The banner's sentences: what is true, and what happened last. */
+/** The banner's sentences: the state and the latest event. */
 export interface Description {
   readonly headline: string;
   readonly detail: string | null;
@@ -40,7 +40,7 @@ export function describe(lock: DocumentLockState, say: LockMessages): Descriptio
   }
 }
 
-/** With the text here, nothing but the lock can be awaited. */
+/** Once the text is loaded, only the lock can be awaited. */
 function isMovingHere({ isLoading, loaded }: DocumentLockState): boolean {
   return isLoading && loaded !== null;
 }
@@ -52,7 +52,7 @@ function describeFree(lock: DocumentLockState, say: LockMessages): Description {
   if (notice?.kind === 'idle') return { headline: say.releasedIdle, detail: null };
   if (notice?.kind === 'released') return { headline: say.released, detail: null };
   const detail = detailOf(notice, say);
-  // While the lock is asked for, typing goes on: nothing to say yet.
+  // While the lock is requested the user types on: no message yet.
   if (lock.isLoading && !lock.isEditable) return { headline: say.loading, detail };
   return { headline: lock.isEditable ? say.free : say.readOnly, detail };
 }
@@ -113,7 +113,7 @@ export function timeOfDay(atMs: number, { locale }: LockMessages): string {
   return new Intl.DateTimeFormat(regionalOf(locale), { hour: '2-digit', minute: '2-digit' }).format(atMs);
 }
 
-/** As it is written where the reader lives: 14:05 for whoever reads British English, 2:05 PM for American. */
+/** The regional form of the language: 14:05 in British English, 2:05 PM in American. */
 function regionalOf(locale: string): string {
   const preferred = globalThis.navigator?.languages ?? [];
   return preferred.find((tag) => tag.split('-')[0] === locale) ?? locale;

@@ -1,4 +1,4 @@
-/** Rings once. Setting it again forgets what it was set for before. */
+/** A timer that fires once. Setting it again replaces the earlier time. */
 export class Alarm {
   #timer: ReturnType<typeof setTimeout> | undefined;
 

@@ -1,11 +1,11 @@
-/** Two readings of one moment differ by less: one clock has whole milliseconds, and both are set right by a little. */
+/** Readings of both clocks at one moment differ by less: one has whole milliseconds, and both are adjusted slightly. */
 const CLOCKS_DIFFER_MS = 50;
 
 /**
- * Milliseconds since 1970 that never stand still and never go back.
+ * Milliseconds since 1970 that never stop and never decrease.
  *
- * The clock on the wall can be set back; the one of the page may stand still while the machine sleeps. Of each stretch of
- * time the longer reading counts.
+ * The wall clock can be set back; the page's clock may stop while the machine sleeps. For each interval the longer reading
+ * counts.
  */
 export function steadyClock(wall = () => Date.now(), page = () => performance.now()): () => number {
   let now = wall();

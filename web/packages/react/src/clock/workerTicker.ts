@@ -3,7 +3,7 @@ import type { Ticker } from './ticker';
 const EVERY_MS = 1_000;
 const SOURCE = `setInterval(() => postMessage(0), ${EVERY_MS});`;
 
-/** Ticks of the page's own timers. Browsers slow them down to one a minute while the page is hidden. */
+/** Ticks of the page's own timers. Browsers reduce them to one a minute while the page is hidden. */
 export function pageTicker(): Ticker {
   return {
     start(tick) {
@@ -14,10 +14,10 @@ export function pageTicker(): Ticker {
 }
 
 /**
- * Ticks of a Worker, which is not slowed down with the page; of the page's own timers where no Worker can be had.
+ * Ticks of a Worker, which is not slowed down with the page; of the page's own timers where a Worker is not available.
  *
- * The Worker is made from a Blob, so that bundlers need to know nothing about it. A content security policy without
- * `worker-src blob:` refuses that: `make` can give one from a file instead.
+ * The Worker is made from a Blob, so that bundlers need no configuration. A content security policy without
+ * `worker-src blob:` refuses that: then `make` can return one from a file.
  */
 export function workerTicker(make: () => Worker = workerFromBlob): Ticker {
   return {
@@ -30,7 +30,7 @@ export function workerTicker(make: () => Worker = workerFromBlob): Ticker {
         const worker = make();
         stop = () => worker.terminate();
         worker.onmessage = tick;
-        // Some browsers throw at a Worker that is refused, others tell it here.
+        // For a refused Worker some browsers throw, others report here.
         worker.onerror = () => {
           worker.onerror = null;
           worker.terminate();
@@ -49,7 +49,7 @@ function workerFromBlob(): Worker {
   try {
     return new Worker(url);
   } finally {
-    // After this task: a browser may not have begun to read it yet.
+    // After this task: a browser may not have started to read it yet.
     setTimeout(() => URL.revokeObjectURL(url), EVERY_MS);
   }
 }

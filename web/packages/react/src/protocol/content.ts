@@ -1,15 +1,15 @@
-/** What a document holds: text, or a JSON object such as TipTap's. */
+/** The content of a document: text, or a JSON object such as TipTap's. */
 export type Content = string | { readonly [member: string]: unknown };
 
-/** A document as the service has it. */
+/** A document from the service. */
 export interface LoadedDocument {
   readonly version: number;
   readonly content: Content;
-  /** What the service has at that version, if `content` is a draft in its place: an edit, which may be undone. */
+  /** The service's content, if `content` is a draft in its place: an edit, which may be undone. */
   readonly replaced?: Content;
 }
 
-/** Whether two contents are the same, whatever the order of their members. */
+/** Compares two contents, regardless of the order of their members. */
 export function isSameContent(one: unknown, other: unknown): boolean {
   if (Object.is(one, other)) return true;
   if (!isContainer(one) || !isContainer(other) || Array.isArray(one) !== Array.isArray(other)) return false;

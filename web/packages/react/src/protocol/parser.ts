@@ -1,7 +1,7 @@
 import type { ServerMessage } from './messages.generated';
 import { matchesNamed } from './shapes';
 
-/** The message in `text`; null if it is none that the schema knows. Never throws. */
+/** The message in `text`; null if it does not match the schema. Never throws. */
 export function readMessage(text: unknown): ServerMessage | null {
   if (typeof text !== 'string') return null;
   try {

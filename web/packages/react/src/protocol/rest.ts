@@ -6,7 +6,7 @@ export type { Lock, LockHolder } from './messages.generated';
 /** What a user may do with a document. */
 export type Role = 'viewer' | 'editor' | 'owner';
 
-/** The caller holds it. `fence` goes with every save. */
+/** A lock held by the caller. Every save carries its `fence`. */
 export interface GrantedLock extends Lock {
   readonly fence: string;
   readonly content_version: number;

@@ -1,9 +1,9 @@
 import type { Content, LoadedDocument } from '../../protocol/content';
 import type { GrantedLock, Lock, LockHolder } from '../../protocol/rest';
 
-/** Every call has three outcomes: yes, no, and unknown (`unreachable`), which is never taken for a no. */
+/** A call succeeds, is refused, or has an unknown outcome (`unreachable`), which never counts as a refusal. */
 export type Unanswered = { readonly kind: 'unreachable' };
-/** The service said no, with its reason: a code and a sentence as in REST. */
+/** The service refused: a code and a sentence as in REST. */
 export type Refused = { readonly kind: 'refused'; readonly code: string; readonly message: string };
 
 export type AcquireAnswer =
@@ -24,12 +24,12 @@ export interface SaveRequest {
   readonly content: Content;
   readonly baseVersion: number;
   readonly fence: string;
-  /** Give the lock back in the same request, and why. */
+  /** The reason, if the same request also releases the lock. */
   readonly release: 'released' | 'idle' | null;
 }
 
 export type SaveAnswer =
-  /** `lockLost`: whether the lock has ended meanwhile; null if the service could not find out. */
+  /** `lockLost`: the lock has ended in the meantime; null if the service could not find out. */
   | { readonly kind: 'saved'; readonly version: number; readonly lockLost: boolean | null }
   | { readonly kind: 'rescued'; readonly draftId: string; readonly version: number }
   | Refused
@@ -40,7 +40,7 @@ export type LoadAnswer =
   | Refused
   | Unanswered;
 
-/** What a session asks of the service. Nothing here rejects. */
+/** The requests of a controller to the service. None rejects. */
 export interface DocumentService {
   look(documentId: string): Promise<LookAnswer>;
   acquire(documentId: string, how: 'acquire' | 'move' | 'take'): Promise<AcquireAnswer>;

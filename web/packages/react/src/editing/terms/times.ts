@@ -1,22 +1,22 @@
-/** Seconds. Those that the service tells over the socket stand in for the first three, unless the host has set them. */
+/** Seconds. `ttl`, `heartbeat` and `idle` come from the service over the socket, unless the host has set them. */
 export interface Times {
   /** How long a hold lasts without a heartbeat. */
   readonly ttl: number;
   readonly heartbeat: number;
-  /** Without activity in the editor for this long, the text is saved and the lock given back. */
+  /** Without activity in the editor for this long, the text is saved and the lock released. */
   readonly idle: number;
-  /** The countdown to that is shown for this long. */
+  /** The length of the countdown to that. */
   readonly idleWarning: number;
-  /** A change is saved this long after the last one … */
+  /** A save follows the last change after this time … */
   readonly autosave: number;
-  /** … and this long after the first one that is not saved, for people who do not stop typing. */
+  /** … and the first unsaved change after this time, for users who type without a pause. */
   readonly autosaveAtMost: number;
-  /** How often to ask for the lock's state while there is no socket. */
+  /** The interval between looks at the lock while there is no socket. */
   readonly refetch: number;
-  /** Retries while the service cannot be reached begin with this pause, and double it up to `retryAtMost`. */
+  /** The first pause between attempts while the service is unreachable. It doubles up to `retryAtMost`. */
   readonly retry: number;
   readonly retryAtMost: number;
-  /** Two ticks of the clock further apart than this: the page was asleep, and knows nothing any more. */
+  /** After a longer gap between two ticks the page was asleep, and its state is in doubt. */
   readonly asleep: number;
 }
 

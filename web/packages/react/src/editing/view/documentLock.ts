@@ -4,79 +4,79 @@ import type { LockHolder, Person } from '../../protocol/messages.generated';
 import type { Notice } from '../terms/notices';
 
 export type LockStatus =
-  /** Nobody edits. */
+  /** The document is not being edited. */
   | 'free'
   /** This tab edits. */
   | 'mine'
   | 'other'
-  /** The same person edits at another tab. */
+  /** The same user edits in another tab. */
   | 'other-tab'
-  /** A take-over is under way: by this page, or from this page (`takenBy`). */
+  /** A take-over is under way, by this page or from it (`takenBy`). */
   | 'taking'
-  /** Somebody has taken the lock from this page; see `notice`. Until they stop editing, or it is dismissed. */
+  /** Another user took the lock from this page; see `notice`. Ends with their hold, or when it is dismissed. */
   | 'taken'
-  /** The lock has ended, or goes to another tab, and the text is not safe yet, or is a draft now; see `notice`. */
+  /** The lock has ended or moves to another tab, and the text is being saved or has become a draft; see `notice`. */
   | 'lost'
-  /** The service cannot be reached. Who held the lock may go on typing; the text is kept in this browser. */
+  /** The service is unreachable. The holder may continue to type; the text is stored in this browser. */
   | 'offline';
 
-/** What is true of a document's lock, as a component needs it. A new object only if something in it has changed. */
+/** The state of a document's lock for a component. A new object only after a change. */
 export interface DocumentLockState {
   readonly status: LockStatus;
   readonly lockHolder: LockHolder | null;
   readonly isLockedByMe: boolean;
-  /** Somebody else, or the same person at another tab. */
+  /** By another user, or by the same user in another tab. */
   readonly isLockedByOther: boolean;
-  /** Who is about to take the lock from this page, which saves for them. */
+  /** The user who is taking the lock from this page, which is saving. */
   readonly takenBy: Person | null;
   readonly canForceTake: boolean;
-  /** The state is not known yet, or the lock is being asked for. */
+  /** The state is not known yet, or the lock is being requested. */
   readonly isLoading: boolean;
-  /** Typing is welcome: the lock is this tab's, or free and the role allows to edit. */
+  /** The editor accepts changes: the lock is this tab's, or it is free and the role may edit. */
   readonly isEditable: boolean;
   readonly isSaving: boolean;
   readonly hasUnsavedText: boolean;
-  /** The last save that the service acknowledged in this session; `at` in Unix milliseconds. */
+  /** The last save that the service acknowledged to this component; `at` in Unix milliseconds. */
   readonly lastSaved: { readonly version: number; readonly at: number } | null;
-  /** The version that the text was made from. */
+  /** The version on which the text is based. */
   readonly version: number | null;
-  /** What the editor has to show. A new object whenever its content must be replaced; not after own changes. */
+  /** The content for the editor. A new object whenever the editor's content must be replaced; not after own changes. */
   readonly loaded: LoadedDocument | null;
-  /** Whole seconds until the lock is given back because idle, in the last few seconds; otherwise null. */
+  /** Whole seconds until the release after inactivity, in the last few seconds; otherwise null. */
   readonly idleIn: number | null;
   readonly notice: Notice | null;
-  /** Text that this browser has kept and the service has not got, offered back; not while another own tab edits. */
+  /** Text in this browser that the service does not have, offered back; not while another tab of the user edits. */
   readonly draft: Draft | null;
-  /** Whether this browser keeps what is unsaved. If not, it lives as long as the page. */
+  /** This browser stores unsaved text. If false, the text is lost with the page. */
   readonly keepsDrafts: boolean;
 }
 
 export interface DocumentLockActions {
-  /** True once the lock is held at this tab; false if it is not to be had. Waits while the service is unreachable. */
+  /** True once this tab holds the lock; false if it is not available. Waits while the service is unreachable. */
   acquireLock(): Promise<boolean>;
-  /** Saves what is unsaved and gives the lock back. Harmless if it is not held. Resolves when that is settled. */
+  /** Saves unsaved text and releases the lock. Harmless if it is not held. Resolves when both are done. */
   releaseLock(): Promise<void>;
-  /** Owners: asks the holder to save, waits for that some seconds, and takes the lock. */
+  /** For owners: asks the holder to save, waits a few seconds for that, and takes the lock. */
   forceTakeLock(): Promise<boolean>;
-  /** Moves one's own lock from another tab to this one, which waits some seconds at most until that tab has saved. */
+  /** Moves the user's own lock from another tab to this one, after at most a few seconds in which that tab saves. */
   continueHere(): Promise<boolean>;
-  /** Saves now. True only if the service has said that it has the text as it was at this call. */
+  /** Saves now. True only if the service has confirmed the text as it was at this call. */
   save(): Promise<boolean>;
-  /** Something was touched in the editor's area: not idle. */
+  /** The user is active in the editor's area: restarts the idle time. */
   noteActivity(): void;
-  /** The text is now this. In a free document it asks for the lock. */
+  /** The text has changed to `content`. In a free document this requests the lock. */
   noteChange(content: Content): void;
   /**
-   * Takes the lock and puts the draft of that id, or the one that is shown, into the editor (as `loaded`); it is kept until
-   * it is saved. What was typed and is not saved becomes a draft itself. False if it did not come to that.
+   * Takes the lock and puts the draft of that id, by default the one shown, into the editor (as `loaded`); the draft is kept
+   * until it is saved. Unsaved text becomes a draft itself. False if the lock is not available.
    */
   restoreDraft(id?: string): Promise<boolean>;
-  /** Forgets the draft of that id, or the one that is shown. */
+  /** Deletes the draft of that id, by default the one shown. */
   discardDraft(id?: string): void;
   dismissNotice(): void;
-  /** Tries at once what is waiting for the service. */
+  /** Repeats unanswered requests at once. */
   retry(): void;
-  /** Asks for the newest text, if nothing is unsaved. */
+  /** Loads the newest text, if nothing is unsaved. */
   reload(): void;
 }
 
