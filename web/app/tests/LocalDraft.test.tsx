@@ -33,7 +33,7 @@ async function press(name: string): Promise<void> {
 }
 
 describe('a draft of this browser', () => {
-  it('is discarded by its id, after a question that is not answered about the next draft', async () => {
+  it('is discarded by its id, after a confirmation for this draft only', async () => {
     const lock = lockWith({});
     const { rerender } = render(offer(lock, draft('one')));
     await press('Discard');
@@ -44,7 +44,7 @@ describe('a draft of this browser', () => {
     expect(lock.discardDraft).toHaveBeenCalledExactlyOnceWith('two');
   });
 
-  it('is put into the editor by its id, and not over text that is not saved', async () => {
+  it('is put into the editor by its id, and not over unsaved text', async () => {
     const lock = lockWith({});
     const { rerender } = render(offer(lock, draft('one')));
     await press('Replace with this text');
@@ -55,7 +55,7 @@ describe('a draft of this browser', () => {
     );
   });
 
-  it('is not said to be kept by a browser that keeps nothing', () => {
+  it('is not called stored by a browser that stores nothing', () => {
     const { container, rerender } = render(offer(lockWith({}), draft('one')));
     expect(container.textContent).toContain('stored only in this browser');
     rerender(offer(lockWith({ keepsDrafts: false }), draft('one')));

@@ -76,15 +76,15 @@ beforeEach(() => {
   vi.stubGlobal('fetch', server.fetch);
 });
 
-describe('a session', () => {
-  it('asks nobody if there is no cookie', async () => {
+describe('a login', () => {
+  it('sends no request without a cookie', async () => {
     world.cookie = null;
     await login.begin();
     expect(login.state.phase).toBe('out');
     expect(server.asked).toEqual([]);
   });
 
-  it('begins with the cookie of the last visit', async () => {
+  it('starts with the cookie of the last visit', async () => {
     server.signsIn('ana', 'one');
     await login.begin();
     expect(login.state).toEqual({
@@ -94,7 +94,7 @@ describe('a session', () => {
     expect(server.asked[0]).toMatchObject({ path: '/api/auth/refresh', csrf: 'csrf-ana' });
   });
 
-  it('does not take a server that is away for a no', async () => {
+  it('does not count an unreachable server as a refusal', async () => {
     server.isAway();
     await expect(login.begin()).rejects.toBeInstanceOf(NoAnswer);
     expect(login.state.phase).toBe('unknown');
@@ -103,13 +103,13 @@ describe('a session', () => {
     expect(login.state.phase).toBe('in');
   });
 
-  it('is over when the server says so', async () => {
+  it('ends when the server refuses', async () => {
     server.says(401, 'not_signed_in');
     await login.begin();
     expect(login.state.phase).toBe('out');
   });
 
-  it('gives its token at once while it is fresh, and renews it before it ends', async () => {
+  it('returns a valid token synchronously, and renews it before its end', async () => {
     server.signsIn('ana', 'one').signsIn('ana', 'two');
     await login.begin();
     expect(login.accessToken()).toBe('one');
@@ -118,14 +118,14 @@ describe('a session', () => {
     expect(login.accessToken()).toBe('two');
   });
 
-  it('renews once for all who ask at the same time', async () => {
+  it('renews once for simultaneous callers', async () => {
     server.signsIn('ana', 'one');
     const tokens = await Promise.all([login.accessToken(), login.accessToken(), login.renew()]);
     expect(tokens).toEqual(['one', 'one', 'one']);
     expect(server.asked).toHaveLength(1);
   });
 
-  it('asks again when another tab was faster, with the cookie as it is then', async () => {
+  it('repeats the refresh with the new cookie when another tab was faster', async () => {
     server.says(409, 'in_progress').signsIn('ana', 'one');
     const begun = login.begin();
     world.cookie = 'csrf-later';
@@ -135,7 +135,7 @@ describe('a session', () => {
     expect(world.pauses).toHaveLength(1);
   });
 
-  it('stays signed in through an outage, and says that there was no answer', async () => {
+  it('stays signed in through an outage, and reports it', async () => {
     server.signsIn('ana', 'one').isAway().says(503, 'store_unavailable').signsIn('ana', 'two');
     await login.begin();
     world.time += 900_000;
@@ -145,14 +145,14 @@ describe('a session', () => {
     expect(await login.accessToken()).toBe('two');
   });
 
-  it('starts over when another person has signed in in this browser', async () => {
+  it('reloads the page when another user has signed in in this browser', async () => {
     server.signsIn('ana', 'one').signsIn('ben', 'two');
     await login.begin();
     await login.renew();
     expect(world.startedOver).toBe(1);
   });
 
-  it('ends here and in the other tabs of the same person', async () => {
+  it('ends here and in the other tabs of the same user', async () => {
     server.signsIn('ana', 'one');
     server.answers.push(() => new Response(null, { status: 204 }));
     await login.begin();
@@ -162,7 +162,7 @@ describe('a session', () => {
     expect(world.told).toEqual([{ kind: 'signed-out', userId: 'ana' }]);
   });
 
-  it('hears of the end in another tab, unless it was that of somebody else', async () => {
+  it('ends with the logout of the same user in another tab', async () => {
     server.signsIn('ana', 'one');
     await login.begin();
     login.hear({ kind: 'signed-out', userId: 'ben' });
@@ -171,7 +171,7 @@ describe('a session', () => {
     expect(login.state.phase).toBe('out');
   });
 
-  it('leaves the cookie of somebody else alone', async () => {
+  it('leaves the cookie of another user unchanged', async () => {
     server.signsIn('ana', 'one');
     server.answers.push(() => new Response(null, { status: 204 }));
     await login.begin();
@@ -180,14 +180,14 @@ describe('a session', () => {
     expect(server.asked.at(-1)).toMatchObject({ csrf: null, credentials: 'omit' });
   });
 
-  it('is forgotten here even if the server does not hear of it', async () => {
+  it('ends here even if the server is unreachable', async () => {
     server.signsIn('ana', 'one').isAway();
     await login.begin();
     await expect(login.signOut()).rejects.toBeInstanceOf(NoAnswer);
     expect(login.state.phase).toBe('out');
   });
 
-  it('tells whoever listens of every change, and of nothing else', async () => {
+  it('notifies listeners of every change, and of nothing else', async () => {
     server.signsIn('ana', 'one').signsIn('ana', 'two');
     const heard = vi.fn();
     const stop = login.subscribe(heard);

@@ -2,7 +2,7 @@ import type { Transport, TransportReply } from '@leasehold/react';
 import { expect, it } from 'vitest';
 import { trackPending } from '../src/live/pendingRequests';
 
-it('is settled only when everything that is on its way is answered, also what an answer brings about', async () => {
+it('is settled only when every pending request is answered, also one that an answer causes', async () => {
   const waiting: ((reply: TransportReply) => void)[] = [];
   const slow: Transport = { send: () => new Promise((resolve) => waiting.push(resolve)) };
   const { transport, settled } = trackPending(slow);
@@ -24,7 +24,7 @@ it('is settled only when everything that is on its way is answered, also what an
   await settling;
 });
 
-it('does not mind a request without an answer', async () => {
+it('ignores a request without an answer', async () => {
   const { transport, settled } = trackPending({ send: () => Promise.reject(new Error('away')) });
   await expect(transport.send({ method: 'GET', path: '/' })).rejects.toThrow('away');
   await settled();

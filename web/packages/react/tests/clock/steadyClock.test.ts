@@ -17,20 +17,20 @@ function clocks() {
   };
 }
 
-test('goes as the clock on the wall does, also through a sleep in which the page stood still', () => {
+test('follows the wall clock, also through a sleep in which the page’s clock stopped', () => {
   const { pass } = clocks();
   expect(pass(1_000, 1_000.4)).toBe(1_000);
   expect(pass(3_600_000, 20)).toBe(3_600_000);
 });
 
-test('goes on by the clock of the page while the one on the wall is set back', () => {
+test('follows the page’s clock while the wall clock is set back', () => {
   const { pass } = clocks();
   expect(pass(-3_600_000, 1_000)).toBe(1_000);
   expect(pass(1_000, 1_000)).toBe(1_000);
   expect(pass(-5, 3)).toBe(0);
 });
 
-test('is not made faster by looking at it often', () => {
+test('is not faster after frequent readings', () => {
   const { pass } = clocks();
   let passed = 0;
   for (let step = 0; step < 1_000; step += 1) passed += pass(step % 2 === 0 ? 1 : 0, 0.5);

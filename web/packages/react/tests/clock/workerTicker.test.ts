@@ -26,7 +26,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('ticks come from a Worker, however slow the timers of the page are', () => {
+test('ticks come from a Worker, independent of the page’s timers', () => {
   vi.stubGlobal('Worker', ScriptedWorker);
   let ticks = 0;
   const stop = workerTicker().start(() => {
@@ -42,7 +42,7 @@ test('ticks come from a Worker, however slow the timers of the page are', () => 
   expect(worker?.isTerminated).toBe(true);
 });
 
-test('where no Worker can be made the page ticks by itself', () => {
+test('without a Worker the page’s own timers tick', () => {
   const refused = () => {
     throw new DOMException('refused', 'SecurityError');
   };
@@ -57,7 +57,7 @@ test('where no Worker can be made the page ticks by itself', () => {
   expect(ticks).toBe(3);
 });
 
-test('a Worker that is refused after it was made gives way to the page, too', () => {
+test('a Worker that is refused after its construction is replaced by the page’s timers too', () => {
   vi.stubGlobal('Worker', ScriptedWorker);
   let ticks = 0;
   const stop = workerTicker().start(() => {

@@ -27,7 +27,7 @@ async function turn(state: 'visible' | 'hidden'): Promise<void> {
 
 const STOPPED: Ticker = { start: () => () => undefined };
 
-test('becoming hidden gives nothing back', async () => {
+test('hiding the page releases nothing', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   await turn('hidden');
@@ -36,7 +36,7 @@ test('becoming hidden gives nothing back', async () => {
   expect(server.asked('DELETE', '/lock')).toHaveLength(0);
 });
 
-test('becoming visible asks for a heartbeat and for the state at once', async () => {
+test('showing the page sends a heartbeat and a look at once', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   await turn('hidden');
@@ -48,7 +48,7 @@ test('becoming visible asks for a heartbeat and for the state at once', async ()
   ]);
 });
 
-test('a page whose timers do not run at all answers the service when it asks for a heartbeat', async () => {
+test('a page without running timers answers the service’s request for a heartbeat', async () => {
   const page = await visit(server, ana, { ticker: STOPPED });
   await page.type('hello');
   const [socket] = server.sockets;
@@ -56,7 +56,7 @@ test('a page whose timers do not run at all answers the service when it asks for
   expect(socket?.heard.filter(({ type }) => type === 'heartbeat')).toHaveLength(1);
 });
 
-test('a page that does not hold the lock does not answer for it', async () => {
+test('a page without the lock does not answer such a request', async () => {
   await visit(server, ana);
   await act(async () => server.grant(ana));
   const [socket] = server.sockets;
@@ -64,7 +64,7 @@ test('a page that does not hold the lock does not answer for it', async () => {
   expect(socket?.heard.filter(({ type }) => type === 'heartbeat')).toHaveLength(0);
 });
 
-test('while the service asks for heartbeats over the socket no others are sent, and without a socket they are', async () => {
+test('heartbeats are sent only without a socket, since the service requests them over it', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   for (let round = 0; round < 3; round += 1) {
@@ -97,7 +97,7 @@ test('after a sleep the service is asked before anything is saved', async () => 
   expect(page.lock.status).toBe('mine');
 });
 
-test('whoever slept while nobody came gets the text saved, and is not editing any more', async () => {
+test('after a sleep in which the lock expired, the text is saved and editing has ended', async () => {
   const page = await visit(server, ana, { isWithoutSocket: true });
   await page.type('before the sleep');
   server.hold = null;
@@ -111,7 +111,7 @@ test('whoever slept while nobody came gets the text saved, and is not editing an
   expect(page.drafts.texts).toEqual([]);
 });
 
-test('whoever slept while somebody else edited overwrites nothing: the text is a draft', async () => {
+test('after a sleep in which another user edited, the text is a draft and overwrites nothing', async () => {
   const page = await visit(server, ana, { isWithoutSocket: true });
   await page.type('before the sleep');
   server.hold = null;
@@ -130,7 +130,7 @@ test('whoever slept while somebody else edited overwrites nothing: the text is a
   });
 });
 
-test('a key press right after a sleep does not save before the answer either', async () => {
+test('a key press right after a sleep is not saved before the answer either', async () => {
   const page = await visit(server, ana, { isWithoutSocket: true });
   await page.type('one');
   server.hold = null;
@@ -144,7 +144,7 @@ test('a key press right after a sleep does not save before the answer either', a
   expect(server.drafts.map(({ content }) => content)).toEqual(['two']);
 });
 
-test('a save that comes too late after a take-over is rescued, and both are told', async () => {
+test('a late save after a take-over is rescued, and both users see it', async () => {
   const page = await visit(server, ana);
   await page.type('late');
   await act(async () => server.grant(olga, 'document_force_taken'));
@@ -156,7 +156,7 @@ test('a save that comes too late after a take-over is rescued, and both are told
   });
 });
 
-test('a save that says the lock is lost ends editing, with the text saved', async () => {
+test('a save that reports a lost lock ends editing, with the text saved', async () => {
   const page = await visit(server, ana, { isWithoutSocket: true });
   await page.type('hello');
   await pass(9.5);
@@ -169,7 +169,7 @@ test('a save that says the lock is lost ends editing, with the text saved', asyn
   expect(page.lock.isLockedByMe).toBe(false);
 });
 
-test('a heartbeat that finds the lock gone before the event does still says who took it', async () => {
+test('a loss that a heartbeat reports before the event still gets the taker’s name', async () => {
   const page = await visit(server, ana, { times: { heartbeat: 3 } });
   await act(async () => expect(await page.lock.acquireLock()).toBe(true));
   const { tell } = server;
@@ -182,7 +182,7 @@ test('a heartbeat that finds the lock gone before the event does still says who 
   expect(page.lock.notice).toMatchObject({ kind: 'taken', by: { user_name: 'Olga' } });
 });
 
-test('a clock on the wall that is set back stops neither heartbeats nor saving nor idleness', async () => {
+test('a wall clock that is set back stops neither heartbeats nor saves nor the idle time', async () => {
   const page = await visit(server, ana, { isWithoutSocket: true });
   await page.type('hello');
   await pass(2);

@@ -13,7 +13,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a host that loads and saves by itself gets the lock at the first key press, and nothing of its text is sent', async () => {
+test('a host that manages the text gets the lock at the first key press, and its text is not sent', async () => {
   const page = await visit(server, ana, { managesText: false });
   expect(page.lock).toMatchObject({ status: 'free', isEditable: true, isLoading: false });
   await page.type('known to the host alone');
@@ -22,7 +22,7 @@ test('a host that loads and saves by itself gets the lock at the first key press
   expect(server.requests.filter(({ path }) => !path.includes('/lock'))).toEqual([]);
 });
 
-test('such a host saves before the lock is given back', async () => {
+test('such a host saves before the lock is released', async () => {
   const order: string[] = [];
   const onBeforeRelease = async () => {
     order.push(server.hold ? 'saved while held' : 'saved too late');
@@ -34,7 +34,7 @@ test('such a host saves before the lock is given back', async () => {
   expect(server.hold).toBeNull();
 });
 
-test('a host that takes too long does not hold up a take-over', async () => {
+test('a slow host does not delay a take-over', async () => {
   const page = await visit(server, ana, {
     managesText: false,
     onBeforeRelease: () => new Promise<undefined>(() => undefined),

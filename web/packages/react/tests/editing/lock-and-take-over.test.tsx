@@ -30,7 +30,7 @@ test('the first key press takes the lock, and the text is saved ten seconds late
   expect(page.lock).toMatchObject({ hasUnsavedText: false, version: 2, lastSaved: { version: 2 } });
 });
 
-test('somebody who does not stop typing is saved every half minute all the same', async () => {
+test('a user who types without a pause is saved every half minute', async () => {
   const page = await visit(server, ana);
   for (let second = 0; second < 33; second += 3) {
     await page.type(`text at ${second}`);
@@ -39,7 +39,7 @@ test('somebody who does not stop typing is saved every half minute all the same'
   expect(server.version).toBe(2);
 });
 
-test('while somebody edits, others see who and cannot type', async () => {
+test('while one user edits, others see the name and cannot type', async () => {
   const other = await visit(server, bob);
   const page = await visit(server, ana);
   await page.type('hello');
@@ -52,7 +52,7 @@ test('while somebody edits, others see who and cannot type', async () => {
   expect(other.lock.lockHolder?.user_name).toBe('Ana');
 });
 
-test('a viewer never asks for the lock', async () => {
+test('a viewer never requests the lock', async () => {
   const page = await visit(server, vera);
   expect(page.lock).toMatchObject({ status: 'free', isEditable: false });
   await page.type('mine');
@@ -60,7 +60,7 @@ test('a viewer never asks for the lock', async () => {
   expect(server.asked('POST', '/lock')).toHaveLength(0);
 });
 
-test('a 409 at the first key press keeps what was typed as a local draft and shows the other text', async () => {
+test('a 409 at the first key press keeps the typed text as a local draft and shows the other text', async () => {
   const page = await visit(server, ana, { isWithoutSocket: true });
   server.grant(bob);
   await page.type('too late');
@@ -77,7 +77,7 @@ test('a 409 at the first key press keeps what was typed as a local draft and sho
   expect(server.asked('PUT', '/content')).toHaveLength(0);
 });
 
-test('what was typed on an old text is put aside, and the newest text is loaded before anybody goes on', async () => {
+test('changes to an old text are put aside, and the newest text is loaded before editing continues', async () => {
   const page = await visit(server, ana, { isWithoutSocket: true });
   server.write('newer');
   await page.type('on the old one');
@@ -91,7 +91,7 @@ test('what was typed on an old text is put aside, and the newest text is loaded 
   expect(server.content).toBe('newer');
 });
 
-test('stop editing saves and gives back in one request, and a second time nothing is sent', async () => {
+test('a stop saves and releases in one request, and a second stop sends nothing', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   await act(async () => Promise.all([page.lock.releaseLock(), page.lock.releaseLock()]));
@@ -105,7 +105,7 @@ test('stop editing saves and gives back in one request, and a second time nothin
   expect(page.lock).toMatchObject({ status: 'free', notice: { kind: 'released' } });
 });
 
-test('what the host returns before a release is saved with it, and the host is asked once', async () => {
+test('the host’s content before a release is saved with it, and the host is called once', async () => {
   const onBeforeRelease = vi.fn(async () => 'the very last word');
   const page = await visit(server, ana, { onBeforeRelease });
   await act(async () => expect(await page.lock.acquireLock()).toBe(true));
@@ -114,7 +114,7 @@ test('what the host returns before a release is saved with it, and the host is a
   expect(onBeforeRelease).toHaveBeenCalledOnce();
 });
 
-test('a host that fails before a release does not keep the lock from others', async () => {
+test('a host that fails before a release does not block the lock', async () => {
   const onBeforeRelease = async () => {
     throw new Error('host');
   };
@@ -125,7 +125,7 @@ test('a host that fails before a release does not keep the lock from others', as
   expect(server.content).toBe('hello');
 });
 
-test('a key press after the editor has stopped while the save was under way takes the lock again', async () => {
+test('a key press during the save of a release takes the lock again', async () => {
   const page = await visit(server, ana);
   await page.type('one');
   const slow = moment();
@@ -141,7 +141,7 @@ test('a key press after the editor has stopped while the save was under way take
   expect(server.drafts).toHaveLength(0);
 });
 
-test('a lock that nobody wants any more when it is granted is given back', async () => {
+test('a lock that is no longer wanted is released when it is granted', async () => {
   const page = await visit(server, ana);
   const slow = moment();
   server.fateOf = ({ method }) => (method === 'POST' ? { after: slow.comes } : {});
@@ -154,7 +154,7 @@ test('a lock that nobody wants any more when it is granted is given back', async
   expect(page.lock.status).toBe('free');
 });
 
-test('an acquire whose answer was lost is asked again, and is one hold', async () => {
+test('an acquire without an answer is repeated, and is one hold', async () => {
   const page = await visit(server, ana);
   let losses = 1;
   server.fateOf = ({ method, path }) =>
@@ -166,7 +166,7 @@ test('an acquire whose answer was lost is asked again, and is one hold', async (
   expect(server.fence).toBe(101);
 });
 
-test('those who watch get the new text when the editor has stopped', async () => {
+test('watchers get the new text after the release', async () => {
   const watcher = await visit(server, bob);
   const page = await visit(server, ana);
   await page.type('for everybody');
@@ -175,7 +175,7 @@ test('those who watch get the new text when the editor has stopped', async () =>
   expect(watcher.lock).toMatchObject({ status: 'free', loaded: { version: 2, content: 'for everybody' } });
 });
 
-test('an owner takes over and the previous editor is told which version has their text', async () => {
+test('an owner takes over, and the previous editor sees which version has their text', async () => {
   const page = await visit(server, ana);
   const owner = await visit(server, olga);
   await page.type('half a senten');
@@ -215,7 +215,7 @@ test('a forced save waits for an autosave that is under way, and takes its versi
   expect(page.lock.notice).toMatchObject({ kind: 'taken', outcome: { kind: 'saved', version: 3 } });
 });
 
-test('a forced save does not wait for an autosave that hangs, and nothing is lost', async () => {
+test('a forced save does not wait for a hanging autosave, and nothing is lost', async () => {
   const page = await visit(server, ana);
   await page.type('one');
   const never = moment();
@@ -233,7 +233,7 @@ test('a forced save does not wait for an autosave that hangs, and nothing is los
   expect(page.lock.notice).toMatchObject({ kind: 'taken', outcome: { kind: 'saved', version: 2 } });
 });
 
-test('an editor who has changed nothing yields to a taker at once', async () => {
+test('an editor without changes yields to a taker at once', async () => {
   const page = await visit(server, ana);
   await act(async () => expect(await page.lock.acquireLock()).toBe(true));
   await act(async () => server.mark(olga));
@@ -243,7 +243,7 @@ test('an editor who has changed nothing yields to a taker at once', async () => 
   expect(page.lock.notice).toMatchObject({ kind: 'taken', outcome: { kind: 'nothing-unsaved' } });
 });
 
-test('a take-over that comes to nothing is said, and not repeated unasked', async () => {
+test('a failed take-over is reported, and not repeated', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   const owner = await visit(server, olga);
@@ -254,7 +254,7 @@ test('a take-over that comes to nothing is said, and not repeated unasked', asyn
   expect(server.asked('POST', 'force-take')).toHaveLength(1);
 });
 
-test('a 409 that arrives after the other has stopped does not leave the page believing that they edit', async () => {
+test('a 409 that arrives after the other hold has ended does not show that user as editing', async () => {
   const page = await visit(server, ana);
   const { tell } = server;
   server.tell = () => undefined;
@@ -270,7 +270,7 @@ test('a 409 that arrives after the other has stopped does not leave the page bel
   expect(page.lock).toMatchObject({ status: 'free', isEditable: true });
 });
 
-test('a take-over that is asked for before the answer to the acquire has come is yielded to', async () => {
+test('a page yields to a take-over that was requested before the answer to its acquire', async () => {
   const page = await visit(server, ana);
   const slow = moment();
   server.fateOf = ({ method }) => (method === 'POST' ? { after: slow.comes } : {});
@@ -283,7 +283,7 @@ test('a take-over that is asked for before the answer to the acquire has come is
   expect(page.lock.notice).toMatchObject({ kind: 'taken', outcome: { kind: 'saved' } });
 });
 
-test('a grant whose answer comes after its end is not taken for a lock', async () => {
+test('a grant whose answer arrives after its end does not count as a lock', async () => {
   const page = await visit(server, ana);
   const slow = moment();
   server.fateOf = ({ method }) => (method === 'POST' ? { after: slow.comes } : {});
@@ -295,7 +295,7 @@ test('a grant whose answer comes after its end is not taken for a lock', async (
   expect(server.content).toBe('hello');
 });
 
-test('a text that is loaded does not go over what was typed meanwhile', async () => {
+test('a loaded text does not replace changes made during the load', async () => {
   const page = await visit(server, ana);
   await page.type('one');
   await pass(11);
@@ -309,7 +309,7 @@ test('a text that is loaded does not go over what was typed meanwhile', async ()
   expect(page.lock).toMatchObject({ status: 'mine', isEditable: true, version: 3 });
 });
 
-test('a heartbeat that is answered no while the save for a taker is on its way does not hide who has taken over', async () => {
+test('a refused heartbeat during the save for a taker does not hide the taker’s name', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   const slow = moment();
@@ -326,7 +326,7 @@ test('a heartbeat that is answered no while the save for a taker is on its way d
   });
 });
 
-test('what is typed while the host prepares is not undone by what it returns later', async () => {
+test('the host’s content does not undo changes made while it prepares', async () => {
   const ready = moment();
   let editor = '';
   const onBeforeRelease = async () => {
@@ -347,7 +347,7 @@ test('what is typed while the host prepares is not undone by what it returns lat
   expect(server.hold).toBeNull();
 });
 
-test('nor by what it returns for an earlier release that was given up', async () => {
+test('nor does its content for an earlier release that was cancelled', async () => {
   const asked: { text: string; ready: ReturnType<typeof moment> }[] = [];
   let editor = '';
   const onBeforeRelease = async () => {

@@ -252,6 +252,6 @@ async function live(seed: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(100);
 }
 
-test('whatever happens, what somebody typed is in the document, in its drafts, or in their browser', async () => {
+test('after any sequence of events, every typed text is in the document, in its drafts or in the browser', async () => {
   for (let seed = 0; seed < SEEDS; seed += 1) await live(seed);
 }, 600_000);

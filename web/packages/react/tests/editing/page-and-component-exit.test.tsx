@@ -20,7 +20,7 @@ async function hidePage(): Promise<void> {
   await act(async () => void window.dispatchEvent(new Event('pagehide')));
 }
 
-test('a page that goes away saves and gives back in one request that outlives it', async () => {
+test('a page that goes away saves and releases in one request that outlives it', async () => {
   const page = await visit(server, ana);
   await page.type('last words');
   await hidePage();
@@ -43,7 +43,7 @@ test('the request of a page that goes away is sent before the event is over', as
   await pass(0);
 });
 
-test('a text too large for that is kept in this browser, and offered on return', async () => {
+test('a text too large for that is stored in this browser, and offered on return', async () => {
   const drafts = new MemoryDrafts();
   const large = 'x'.repeat(70_000);
   const page = await visit(server, ana, { drafts });
@@ -57,7 +57,7 @@ test('a text too large for that is kept in this browser, and offered on return',
   expect(later.lock.draft?.content === large).toBe(true);
 });
 
-test('a page that was only put away comes back and knows what is true', async () => {
+test('a page from the browser’s cache updates its state', async () => {
   const page = await visit(server, ana);
   await page.type('last words');
   await hidePage();
@@ -74,7 +74,7 @@ test('a page that was only put away comes back and knows what is true', async ()
   expect(page.lock.status).toBe('mine');
 });
 
-test('a component that goes saves and gives back, once', async () => {
+test('an unmounted component saves and releases, once', async () => {
   const page = await visit(server, ana);
   await page.type('last words');
   await page.leave();
@@ -88,7 +88,7 @@ test('a component that goes saves and gives back, once', async () => {
   expect(server.requests).toHaveLength(before);
 });
 
-test('a component that goes before its lock was granted gives it back', async () => {
+test('a component unmounted before the grant releases the lock', async () => {
   const page = await visit(server, ana);
   const slow = moment();
   server.fateOf = ({ method }) => (method === 'POST' ? { after: slow.comes } : {});
@@ -100,7 +100,7 @@ test('a component that goes before its lock was granted gives it back', async ()
   expect(server.content).toBe('hello');
 });
 
-test('mounting twice, as React does in development, takes one lock and gives none back', async () => {
+test('a double mount, as in React’s development mode, takes one lock and releases none', async () => {
   const page = await visit(server, ana, { isStrict: true });
   await page.type('hello');
   expect(page.lock.status).toBe('mine');
@@ -114,7 +114,7 @@ test('mounting twice, as React does in development, takes one lock and gives non
   expect(server.hold).toBeNull();
 });
 
-test('a controller that is left and entered again in one go keeps the lock that it holds', async () => {
+test('a controller that is detached and attached in one task keeps its lock', async () => {
   const controller = new DocumentController({
     documentId: 'd',
     userId: ana.id,
@@ -144,7 +144,7 @@ test('a controller that is left and entered again in one go keeps the lock that 
   expect(server.content).toBe('hello');
 });
 
-test('a page that goes away while its component is still waiting for the host sends what it has', async () => {
+test('a page that goes away while its host prepares sends the text that it has', async () => {
   const page = await visit(server, ana, { onBeforeRelease: () => new Promise<undefined>(() => undefined) });
   await page.type('last words');
   await page.leave();
@@ -155,7 +155,7 @@ test('a page that goes away while its component is still waiting for the host se
   expect(server.hold).toBeNull();
 });
 
-test('whoever comes back while the last save is under way waits for it, and keeps the new lock', async () => {
+test('a component mounted during the last save waits for it, and keeps the new lock', async () => {
   const drafts = new MemoryDrafts();
   const page = await visit(server, ana, { drafts });
   await page.type('hello');
@@ -179,7 +179,7 @@ test('whoever comes back while the last save is under way waits for it, and keep
   expect(server.drafts).toEqual([]);
 });
 
-test('that waiting has an end', async () => {
+test('that wait is limited', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   server.fateOf = ({ method }) => (method === 'PUT' ? { before: new Promise(() => undefined) } : {});
@@ -191,7 +191,7 @@ test('that waiting has an end', async () => {
   expect(again.lock).toMatchObject({ isEditable: true, loaded: { content: 'as it was' } });
 });
 
-test('mounting twice waits for nobody', async () => {
+test('a double mount does not wait', async () => {
   const page = await visit(server, ana, { isStrict: true });
   expect(page.lock).toMatchObject({ status: 'free', isEditable: true });
   await page.leave();
@@ -199,7 +199,7 @@ test('mounting twice waits for nobody', async () => {
   expect(again.lock).toMatchObject({ status: 'free', isEditable: true });
 });
 
-test('a page that goes away before it knows whether it slept too long saves when it comes back', async () => {
+test('a page that goes away in doubt about its lock saves when it comes back', async () => {
   const page = await visit(server, ana, { isWithoutSocket: true });
   await page.type('last words');
   server.fateOf = () => ({ isLost: 'request' });

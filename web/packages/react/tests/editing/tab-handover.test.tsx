@@ -35,7 +35,7 @@ async function continueAt(tab: Visit): Promise<void> {
 
 const moves = () => server.asked('POST', '/lock').filter(({ body }) => body !== undefined);
 
-test('what the first tab had not saved is a version before the lock moves', async () => {
+test('the unsaved text of the first tab is a version before the lock moves', async () => {
   const first = await openTab(ana);
   const other = await openTab(second);
   await first.type('not saved yet');
@@ -65,7 +65,7 @@ test('what the first tab had not saved is a version before the lock moves', asyn
   expect(drafts.texts).toEqual([]);
 });
 
-test('a first tab with nothing unsaved gives back, and saves nothing twice', async () => {
+test('a first tab without unsaved text releases the lock, and saves nothing twice', async () => {
   const first = await openTab(ana);
   const other = await openTab(second);
   await first.type('saved');
@@ -76,7 +76,7 @@ test('a first tab with nothing unsaved gives back, and saves nothing twice', asy
   expect(first.lock.notice).toEqual({ kind: 'lost', why: 'moved', outcome: { kind: 'nothing-unsaved' } });
 });
 
-test('while the first tab saves, nobody types into it, and both say what is going on', async () => {
+test('while the first tab saves, it is read-only, and both tabs show what is happening', async () => {
   const first = await openTab(ana);
   const other = await openTab(second);
   await first.type('not saved yet');
@@ -95,7 +95,7 @@ test('while the first tab saves, nobody types into it, and both say what is goin
   expect(other.lock).toMatchObject({ status: 'mine', loaded: { content: 'not saved yet' } });
 });
 
-test('between the release there and the grant here nobody is told that the document is free', async () => {
+test('between the release there and the grant here the document is not shown as free', async () => {
   const first = await openTab(ana);
   const other = await openTab(second);
   await first.type('not saved yet');
@@ -110,7 +110,7 @@ test('between the release there and the grant here nobody is told that the docum
   expect(other.lock.status).toBe('mine');
 });
 
-test('what the host wants saved before a release is saved before the lock moves', async () => {
+test('the host’s content for a release is saved before the lock moves', async () => {
   const first = await openTab(ana, { onBeforeRelease: () => 'with the last word' });
   const other = await openTab(second);
   await first.type('without');
@@ -118,7 +118,7 @@ test('what the host wants saved before a release is saved before the lock moves'
   expect(other.lock).toMatchObject({ status: 'mine', loaded: { content: 'with the last word' } });
 });
 
-test('an autosave under way is waited for, and what was typed after it becomes a version too', async () => {
+test('an autosave under way finishes first, and later changes become a version too', async () => {
   const first = await openTab(ana);
   const other = await openTab(second);
   await first.type('one');
@@ -148,7 +148,7 @@ test('a silent first tab costs 1.2 s, and what it saves later is rescued', async
   expect(first.lock.notice).toMatchObject({ kind: 'lost', why: 'moved', outcome: { kind: 'rescued' } });
 });
 
-test('a first tab that has heard and is stuck costs 3 s, and what it saves later is rescued', async () => {
+test('a first tab that answers and then hangs costs 3 s, and what it saves later is rescued', async () => {
   const first = await openTab(ana);
   const other = await openTab(second);
   await first.type('not saved yet');
@@ -169,7 +169,7 @@ test('a first tab that has heard and is stuck costs 3 s, and what it saves later
   });
 });
 
-test('without a way to talk to other tabs the lock moves at once', async () => {
+test('without a connection to other tabs the lock moves at once', async () => {
   const first = await visit(server, ana);
   const other = await visit(server, second, { tabs: { open: () => null } });
   await first.type('hello');
@@ -177,7 +177,7 @@ test('without a way to talk to other tabs the lock moves at once', async () => {
   expect(other.lock.status).toBe('mine');
 });
 
-test('mounted twice, as React does in development, each tab has one line, and the text is saved once', async () => {
+test('after a double mount, as in React’s development mode, each tab has one line, and the text is saved once', async () => {
   const first = await openTab(ana, { isStrict: true });
   const other = await openTab(second, { isStrict: true });
   expect(tabs.lines).toBe(2);
@@ -191,7 +191,7 @@ test('mounted twice, as React does in development, each tab has one line, and th
   expect(tabs.lines).toBe(0);
 });
 
-test('of two tabs that both ask, one gets the lock, and the text is a version once', async () => {
+test('if two tabs request the lock, one gets it, and the text is saved once', async () => {
   const first = await openTab(ana);
   const others = [await openTab(second), await openTab(third)] as const;
   await first.type('not saved yet');
@@ -208,7 +208,7 @@ test('of two tabs that both ask, one gets the lock, and the text is a version on
   for (const { lock } of others) expect(lock).toMatchObject({ isLoading: false, draft: null });
 });
 
-test('a tab that only believes to hold the lock does not end the wait for the one that does', async () => {
+test('a tab with an outdated belief in its lock does not end the wait for the real holder', async () => {
   const asleep = await openTab(third, { isStrict: false });
   await asleep.type('of the sleeper');
   server.sockets.clear();
@@ -228,7 +228,7 @@ test('a tab that only believes to hold the lock does not end the wait for the on
   expect(other.lock).toMatchObject({ status: 'mine', loaded: { content: 'not saved yet' } });
 });
 
-test('a take-over that comes in between goes before the other tab, and nothing is lost', async () => {
+test('a take-over during the handover goes first, and nothing is lost', async () => {
   const first = await openTab(ana);
   const other = await openTab(second);
   const owner = await visit(server, olga);
@@ -244,7 +244,7 @@ test('a take-over that comes in between goes before the other tab, and nothing i
   expect(other.lock).toMatchObject({ status: 'other', notice: { kind: 'busy' } });
 });
 
-test('a take-over that comes to nothing does not make the other tab wait in vain', async () => {
+test('a failed take-over does not block the other tab', async () => {
   const host = moment();
   const first = await openTab(ana, { onBeforeRelease: () => host.comes });
   const other = await openTab(second);
@@ -259,7 +259,7 @@ test('a take-over that comes to nothing does not make the other tab wait in vain
   expect(other.lock).toMatchObject({ status: 'mine', loaded: { content: 'not saved yet' } });
 });
 
-test('whoever thinks better of it while the other tab saves asks for nothing', async () => {
+test('a handover that is cancelled while the other tab saves sends no request', async () => {
   const first = await openTab(ana);
   const other = await openTab(second);
   await first.type('not saved yet');
@@ -276,7 +276,7 @@ test('whoever thinks better of it while the other tab saves asks for nothing', a
   expect(first.lock.status).toBe('mine');
 });
 
-test('tabs of somebody else are not asked, and no message tells which tab it is from', async () => {
+test('tabs of other users get no message, and no message identifies its tab', async () => {
   const first = await openTab(bob);
   const other = await openTab(ana);
   await first.type('hello');

@@ -27,7 +27,7 @@ function sent(effects: readonly Effect[]) {
   return effects.flatMap((effect) => (effect.kind === 'send' ? [effect.message.type] : []));
 }
 
-test('the socket is opened when the first document is watched, and says who it is first', () => {
+test('the socket is opened with the first watcher, and authenticates first', () => {
   expect(run(watched).effects).toContainEqual({ kind: 'connect' });
   expect(run(watched, { kind: 'watched', documentId: 'e' }).effects).toEqual([]);
   expect(run(watched, opened).effects).toEqual([
@@ -35,12 +35,12 @@ test('the socket is opened when the first document is watched, and says who it i
   ]);
 });
 
-test('whoever is let in joins everything that is watched', () => {
+test('after authentication every watched document is joined', () => {
   const { effects } = run(watched, { kind: 'watched', documentId: 'e' }, opened, letIn);
   expect(sent(effects)).toEqual(['join', 'join']);
 });
 
-test('events before the snapshot, and those that are not newer than what is known, are dropped', () => {
+test('events before the snapshot, and those that are not newer than the known state, are dropped', () => {
   expect(told(run(...online, said(changed(lockState('9')))).effects)).toEqual([]);
   const known = [...online, said(joined(lockState('10', 1)))] as const;
   expect(told(run(...known, said(changed(lockState('10', 1)))).effects)).toEqual([]);
@@ -48,7 +48,7 @@ test('events before the snapshot, and those that are not newer than what is know
   expect(told(run(...known, said(changed(lockState('10', 2)))).effects)).toHaveLength(1);
 });
 
-test('fences are compared as numbers that may be larger than JavaScript has', () => {
+test('fences are compared as numbers beyond JavaScript’s integers', () => {
   const known = [...online, said(joined(lockState('9007199254740993')))] as const;
   expect(told(run(...known, said(changed(lockState('9007199254740992', 9)))).effects)).toEqual([]);
   expect(told(run(...known, said(changed(lockState('9007199254740994')))).effects)).toHaveLength(1);
@@ -66,7 +66,7 @@ test('after a reconnect the snapshot is trusted, also if it is older', () => {
   expect(told(run(...again, said(joined(older)), said(changed(lockState('8')))).effects)).toHaveLength(1);
 });
 
-test('a lost socket is told, and dialled again after a pause that grows with the failures', () => {
+test('a lost socket is reported, and opened again after a pause that grows with the failures', () => {
   const first = run(...online, { kind: 'ended', code: 1006 });
   expect(told(first.effects)).toEqual([{ kind: 'down' }]);
   expect(first.effects).toContainEqual({ kind: 'start-timer', timer: 'reconnect', failures: 1 });
@@ -79,7 +79,7 @@ test('a lost socket is told, and dialled again after a pause that grows with the
   expect(second.effects).toContainEqual({ kind: 'start-timer', timer: 'reconnect', failures: 2 });
 });
 
-test('the pause starts anew after a socket that was let in', () => {
+test('the pause is reset after a successful authentication', () => {
   const { effects } = run(
     ...online,
     { kind: 'ended', code: 1006 },
@@ -100,7 +100,7 @@ test('not signed in is believed the second time, and reconnecting tries again', 
   expect(run(...twice, { kind: 'reconnect' }).effects).toContainEqual({ kind: 'connect' });
 });
 
-test('a silent line is asked, and given up if nobody answers', () => {
+test('a silent connection gets a ping, and is closed without an answer', () => {
   const asked = run(...online, { kind: 'timer', timer: 'silence' });
   expect(sent(asked.effects)).toEqual(['ping']);
   const given = run(...online, { kind: 'timer', timer: 'silence' }, { kind: 'timer', timer: 'response' });
@@ -110,14 +110,14 @@ test('a silent line is asked, and given up if nobody answers', () => {
   expect(answered.effects).toContainEqual({ kind: 'stop-timer', timer: 'response' });
 });
 
-test('a document that may not be watched is told, and one that cannot be now is tried with another socket', () => {
+test('a refused document is reported, and a temporary fault is retried with another socket', () => {
   const refused = said({ type: 'error', data: { code: 'not_allowed', message: '', document_id: 'd' } });
   expect(told(run(...online, refused).effects)).toEqual([{ kind: 'refused', code: 'not_allowed' }]);
   const passing = said({ type: 'error', data: { code: 'store_unavailable', message: '', document_id: 'd' } });
   expect(run(...online, passing).effects).toContainEqual({ kind: 'disconnect' });
 });
 
-test('a room that was closed tells so, and nothing more until it is joined again', () => {
+test('a closed room is reported, without further events until it is joined again', () => {
   const closed = [
     ...online,
     said(joined(lockState('5'))),
@@ -127,14 +127,14 @@ test('a room that was closed tells so, and nothing more until it is joined again
   expect(told(run(...closed, said(changed(lockState('6')))).effects)).toEqual([]);
 });
 
-test('what is not watched any more is left, and nothing is told about it', () => {
+test('a document without watchers is left, without further events', () => {
   const left = [...online, said(joined(lockState('5'))), { kind: 'unwatched', documentId: 'd' }] as const;
   expect(sent(run(...left).effects)).toEqual(['leave']);
   expect(told(run(...left, said(changed(lockState('6')))).effects)).toEqual([]);
   expect(told(run(...left, said(joined(lockState('6')))).effects)).toEqual([]);
 });
 
-test('after the end nothing follows from anything', () => {
+test('after close() no input has an effect', () => {
   const state = run(...online, { kind: 'close' });
   for (const input of [
     watched,

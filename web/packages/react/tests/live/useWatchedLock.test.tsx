@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a list shows who edits as it happens, and nothing that it does not know', async () => {
+test('a list shows live who edits, and nothing unknown', async () => {
   const server = new ModelServer();
   const live = connectLive({
     url: 'ws://model/ws',

@@ -19,7 +19,7 @@ export function lockStateOf(state: State): DocumentLockState {
       state.known === null ||
       hold.kind === 'calling-tabs' ||
       hold.kind === 'requested' ||
-      (text !== null && text.isStale && text.base === null),
+      (text?.isStale === true && text.base === null),
     isEditable: isEditable(state),
     isSaving: text?.saving?.kind === 'sent',
     hasUnsavedText: isDirty(state),
