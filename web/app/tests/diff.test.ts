@@ -65,7 +65,7 @@ describe('a diff of words', () => {
   it('omits details of texts that have only spaces in common', () => {
     const before = Array.from({ length: 20_000 }, (_, place) => `old${place}`).join(' ');
     const after = Array.from({ length: 20_000 }, (_, place) => `new${place}`).join(' ');
-    // The spaces between the words are the same, and finding them would take minutes.
+    // The spaces between the words are equal, and matching them would take minutes.
     expect(diffWords(before, after)).toEqual([
       { kind: 'removed', text: before },
       { kind: 'added', text: after },

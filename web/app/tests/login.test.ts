@@ -8,7 +8,7 @@ interface Asked {
   readonly credentials: RequestCredentials | undefined;
 }
 
-/** The server's side: what it answers, one after another, and what it was asked. */
+/** A server with scripted answers, which records the requests. */
 class ScriptedServer {
   readonly asked: Asked[] = [];
   readonly answers: (() => Response | Promise<Response>)[] = [];

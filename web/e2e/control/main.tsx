@@ -3,8 +3,8 @@ import TickerWorker from '@leasehold/react/ticker.worker?worker';
 import { createRoot } from 'react-dom/client';
 
 /**
- * A page with nothing but a lock, whose ways of keeping it can be taken away one by one: `?ticker=page` beats by the page's own
- * timers, `?socket=no` has no socket over which the service could ask. The document is in the hash.
+ * A page with only a lock, on which each way of keeping it can be disabled: `?ticker=page` uses the page's own timers,
+ * `?socket=no` opens no socket for the service's requests. The document is in the hash.
  */
 const asked = new URLSearchParams(location.search);
 const body = JSON.stringify({ email: 'ana@demo.example', password: 'demo-ana' });

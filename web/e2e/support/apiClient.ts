@@ -15,8 +15,8 @@ export interface LockState {
   readonly version: { readonly fence: string; readonly step: number };
 }
 
-/** One of the team without a browser: what a program sees and does. */
-export class Caller {
+/** A member of the team without a browser: a client of the API. */
+export class ApiClient {
   readonly #address: string;
   readonly #token: string;
 
@@ -25,10 +25,10 @@ export class Caller {
     this.#token = token;
   }
 
-  static async signIn({ address }: Pick<Service, 'address'>, name: Name): Promise<Caller> {
+  static async signIn({ address }: Pick<Service, 'address'>, name: Name): Promise<ApiClient> {
     const body = { email: `${name.toLowerCase()}@demo.example`, password: `demo-${name.toLowerCase()}` };
     const { access_token } = await send(`${address}/api/auth/login`, 'POST', { body });
-    return new Caller(address, String(access_token));
+    return new ApiClient(address, String(access_token));
   }
 
   async call<Reply = Record<string, unknown>>(method: string, path: string, body?: unknown): Promise<Reply> {
@@ -47,7 +47,7 @@ export class Caller {
     return this.call('DELETE', `/api/documents/${documentId}/lock`);
   }
 
-  /** Edits as a person would: takes the lock, saves the paragraphs, gives the lock back. */
+  /** One edit: takes the lock, saves the paragraphs, releases the lock. */
   async write(documentId: string, ...paragraphs: string[]): Promise<void> {
     const { fence, content_version } = await this.acquire(documentId);
     const content = {

@@ -3,11 +3,11 @@ import type { Name } from './apiClient';
 
 export type Status = 'free' | 'mine' | 'other' | 'other-tab' | 'taking' | 'taken' | 'lost' | 'offline';
 
-/** Somebody at the page of a document. */
-export class Desk {
+/** The page of a document. */
+export class DocumentPage {
   readonly page: Page;
   readonly banner: Locator;
-  /** What the banner says, without its buttons. */
+  /** The banner's sentence, without its buttons. */
   readonly sentence: Locator;
   readonly editor: Locator;
   readonly saveState: Locator;
@@ -31,7 +31,7 @@ export class Desk {
     await this.editor.pressSequentially(text);
   }
 
-  /** Types and has the lock. */
+  /** Types, and asserts that the lock is granted. */
   async take(text: string): Promise<void> {
     await this.type(text);
     await this.isAt('mine');
@@ -43,7 +43,7 @@ export class Desk {
   }
 }
 
-/** Signs in on the page that is shown, with the one click of the demo. It is done when this returns. */
+/** Signs in on the current page with the button of the demo, and waits until it is done. */
 export async function signIn(page: Page, name: Name): Promise<void> {
   await page.getByRole('button', { name: new RegExp(`^${name}\\b`) }).click();
   await expect(page.getByRole('button', { name: /^(Sign out|Abmelden)$/ })).toBeVisible();

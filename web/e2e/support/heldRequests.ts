@@ -1,14 +1,14 @@
 import type { Page } from '@playwright/test';
 
-interface HeldBack {
+interface HeldRequests {
   /** Resolves when the page has sent such a request. */
   readonly asked: Promise<void>;
   /** Lets it and everything after it go on to the server. */
   readonly letThrough: () => void;
 }
 
-/** Keeps requests of a page on their way until told otherwise. */
-export async function heldBack(page: Page, method: string, path: RegExp): Promise<HeldBack> {
+/** Holds back requests of a page until `letThrough`. */
+export async function holdRequests(page: Page, method: string, path: RegExp): Promise<HeldRequests> {
   const asked = signal();
   const opened = signal();
   await page.route(path, async (route) => {
@@ -16,7 +16,7 @@ export async function heldBack(page: Page, method: string, path: RegExp): Promis
       asked.send();
       await opened.sent;
     }
-    // The page may have given up, or gone, meanwhile.
+    // The page may have cancelled the request or closed in the meantime.
     await route.continue().catch(() => undefined);
   });
   return { asked: asked.sent, letThrough: opened.send };

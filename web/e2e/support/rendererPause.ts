@@ -1,6 +1,6 @@
 import type { Browser } from '@playwright/test';
 
-/** Stops every page of a browser, with its Workers, as a laptop that sleeps does. Returns how to let them go on. */
+/** Stops every page of a browser with its Workers, like a sleeping laptop. Returns a function that resumes them. */
 export async function stopRenderers(browser: Browser): Promise<() => void> {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send('SystemInfo.getProcessInfo');

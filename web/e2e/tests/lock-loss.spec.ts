@@ -1,20 +1,17 @@
 import type { Page } from '@playwright/test';
-import { Desk, signIn } from '../support/documentPage';
+import { DocumentPage, signIn } from '../support/documentPage';
 import { stopRenderers } from '../support/rendererPause';
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
 
 test.use({ holds: 'short' });
 
-test('a tab that crashes frees the document when its hold ends, and everybody is told', async ({
-  open,
-  fresh,
-}) => {
+test('the lock of a crashed tab expires, and all others see it', async ({ open, fresh }) => {
   const ana = await open('Ana');
   const ben = await open('Ben');
   await ana.take(' Dogs wait outside.');
   await ben.isAt('other');
-  // A moment after each key; what is younger than that would be lost with the tab.
+  // Written shortly after each key; a newer text would be lost with the tab.
   await expect.poll(() => keptTexts(ana.page)).toContain('Dogs wait outside.');
   const crashed = ana.page.waitForEvent('crash');
   const session = await ana.page.context().newCDPSession(ana.page);
@@ -24,8 +21,8 @@ test('a tab that crashes frees the document when its hold ends, and everybody is
   await ben.isAt('free');
   await ben.take(' Cats may come in.');
 
-  // What Ana had typed is still in her browser.
-  const again = new Desk(await ana.page.context().newPage());
+  // Ana's text is still in her browser.
+  const again = new DocumentPage(await ana.page.context().newPage());
   await again.page.goto(fresh.url);
   const offer = again.page.getByRole('region', {
     name: 'You have text that is not in the document',
@@ -35,16 +32,18 @@ test('a tab that crashes frees the document when its hold ends, and everybody is
   await expect(offer.getByText('Dogs wait outside.')).toBeVisible();
 });
 
-test('a frozen holder loses the lock; what it had typed is rescued when it wakes, and nothing is overwritten', async ({
+test('a frozen holder loses the lock; its text is rescued when it resumes, and nothing is overwritten', async ({
   playwright,
   launchOptions,
   open,
   fresh,
 }) => {
-  // A browser of her own, so that only hers stands still.
+  // A separate browser, so that only hers is frozen.
   const browser = await playwright.chromium.launch(launchOptions);
   try {
-    const ana = new Desk(await browser.newPage({ locale: 'en-GB', viewport: { width: 1000, height: 640 } }));
+    const ana = new DocumentPage(
+      await browser.newPage({ locale: 'en-GB', viewport: { width: 1000, height: 640 } }),
+    );
     await ana.page.goto(fresh.url);
     await signIn(ana.page, 'Ana');
     const ben = await open('Ben');
@@ -69,7 +68,7 @@ test('a frozen holder loses the lock; what it had typed is rescued when it wakes
     await expect(ana.page.getByRole('link', { name: 'Rescued drafts (1)' })).toBeVisible();
     await expect(ana.editor).toHaveText(`${FIRST} Cats may come in.`);
     const { versions, drafts } = await fresh.stored();
-    // By its text: Ben types on, and what he types may be saved by now.
+    // By its text: Ben continues to type, and his text may be saved by now.
     expect(versions).toContainEqual({ number: 2, author: 'Ben', text: `${FIRST} Cats may come in.` });
     expect(versions.map(({ author }) => author)).not.toContain('Ana');
     expect(drafts).toMatchObject([
@@ -87,7 +86,7 @@ test('a frozen holder loses the lock; what it had typed is rescued when it wakes
   }
 });
 
-test('a frozen holder whose place nobody took goes on where it was', async ({
+test('a frozen holder continues if no other user took the lock', async ({
   playwright,
   launchOptions,
   olga,
@@ -95,7 +94,7 @@ test('a frozen holder whose place nobody took goes on where it was', async ({
 }) => {
   const browser = await playwright.chromium.launch(launchOptions);
   try {
-    const ana = new Desk(await browser.newPage({ locale: 'en-GB' }));
+    const ana = new DocumentPage(await browser.newPage({ locale: 'en-GB' }));
     await ana.page.goto(fresh.url);
     await signIn(ana.page, 'Ana');
     await ana.take(' Dogs wait outside.');
@@ -115,10 +114,7 @@ test('a frozen holder whose place nobody took goes on where it was', async ({
   }
 });
 
-test('offline for too long: the text is kept, and rescued when the network is back', async ({
-  open,
-  fresh,
-}) => {
+test('after a long outage the text is rescued when the network is back', async ({ open, fresh }) => {
   const ana = await open('Ana');
   const ben = await open('Ben');
   await ana.take(' Dogs wait outside.');
@@ -138,7 +134,7 @@ test('offline for too long: the text is kept, and rescued when the network is ba
   await expect(ana.sentence).toContainText('Your text is stored as a draft of this document');
 });
 
-/** What is in the browser's own database, as it is there. */
+/** The raw content of the browser's database. */
 function keptTexts(page: Page): Promise<string> {
   return page.evaluate(
     () =>

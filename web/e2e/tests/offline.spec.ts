@@ -1,7 +1,7 @@
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
 
-test('offline and back in time: typing goes on, the lock is kept, everything is saved', async ({
+test('after a short outage typing continues, the lock is kept, everything is saved', async ({
   open,
   fresh,
   olga,
@@ -27,7 +27,7 @@ test('offline and back in time: typing goes on, the lock is kept, everything is 
   await expect(ben.editor).toHaveText(`${FIRST} Dogs wait outside. And cats.`);
 });
 
-test('a reader who was offline sees the truth when the network is back', async ({ open, fresh, olga }) => {
+test('a reader sees the current state when the network is back', async ({ open, fresh, olga }) => {
   const ben = await open('Ben');
   await ben.isAt('free');
   await ben.page.context().setOffline(true);

@@ -1,16 +1,16 @@
 import { expectAccessible } from '../support/accessibility';
-import { heldBack } from '../support/heldRequests';
+import { holdRequests } from '../support/heldRequests';
 import { startClock, stopClock } from '../support/pageClock';
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
 
-test('an owner takes over: the previous text is saved first, and both see what became of it', async ({
+test('an owner takes over: the previous text is saved first, and both see its version', async ({
   open,
   fresh,
 }) => {
   const ana = await open('Ana', { hasClock: true });
   const olga = await open('Olga', { hasClock: true });
-  // Neither page gives up waiting for an answer while both are looked at.
+  // Neither page may reach a time-out while both are inspected.
   await stopClock(ana.page);
   await stopClock(olga.page);
   await ana.take(' Dogs wait outside.');
@@ -23,8 +23,8 @@ test('an owner takes over: the previous text is saved first, and both see what b
   await expect(question.getByRole('button', { name: 'Take over' })).toBeFocused();
   await screen(olga, 'take-over-question');
 
-  // The save takes its time, so that what both see meanwhile can be looked at.
-  const save = await heldBack(ana.page, 'PUT', /\/content$/);
+  // The save is held back, so that the state of both pages can be inspected.
+  const save = await holdRequests(ana.page, 'PUT', /\/content$/);
   await question.getByRole('button', { name: 'Take over' }).click();
   await save.asked;
   await olga.isAt('taking');
@@ -65,12 +65,12 @@ test('an owner takes over: the previous text is saved first, and both see what b
 test.describe('with a server that waits for some seconds only', () => {
   test.use({ holds: 'short' });
 
-  test('a save that comes too late for a version becomes a draft', async ({ open, fresh }) => {
+  test('a save that arrives too late for a version becomes a draft', async ({ open, fresh }) => {
     const ana = await open('Ana', { hasClock: true });
     const olga = await open('Olga');
-    // Ten seconds after the last key the text would be saved by itself.
+    // The autosave would run ten seconds after the last key.
     await stopClock(ana.page);
-    const save = await heldBack(ana.page, 'PUT', /\/content$/);
+    const save = await holdRequests(ana.page, 'PUT', /\/content$/);
     await ana.take(' Dogs wait outside.');
     await olga.press('Take over editing');
     await olga.press('Take over');
@@ -88,7 +88,7 @@ test.describe('with a server that waits for some seconds only', () => {
     const { versions, drafts } = await fresh.stored();
     expect(versions).toHaveLength(1);
     expect(drafts).toMatchObject([{ author: 'Ana', status: 'open', text: `${FIRST} Dogs wait outside.` }]);
-    // Both are shown it.
+    // Both users see it.
     await expect(olga.page.getByRole('link', { name: 'Rescued drafts (1)' })).toBeVisible();
     await ana.press('Compare');
     await expect(ana.page).toHaveURL(/\/drafts\//);
@@ -100,7 +100,7 @@ test.describe('with a server that waits for some seconds only', () => {
   });
 });
 
-test('who asks to take over and thinks better of it changes nothing', async ({ open }) => {
+test('a cancelled take-over changes nothing', async ({ open }) => {
   const ana = await open('Ana');
   const olga = await open('Olga');
   await ana.take(' Dogs wait outside.');

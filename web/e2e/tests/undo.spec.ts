@@ -1,15 +1,11 @@
 import { expect, FIRST, test } from '../support/test';
 
-test('undo in a document that was just opened changes nothing, and takes no lock', async ({
-  open,
-  fresh,
-  olga,
-}) => {
+test('undo in a newly opened document changes nothing, and takes no lock', async ({ open, fresh, olga }) => {
   const ana = await open('Ana');
   await ana.isAt('free');
   await expect(ana.editor).toHaveAttribute('contenteditable', 'true');
   await ana.editor.press('Control+z');
-  // What comes next is dealt with after it.
+  // The next key is processed after it.
   await ana.take(' Dogs wait outside.');
   await expect(ana.editor).toHaveText(`${FIRST} Dogs wait outside.`);
   await ana.press('Stop editing');
@@ -19,7 +15,7 @@ test('undo in a document that was just opened changes nothing, and takes no lock
   expect((await olga.lock(fresh.id)).locked).toBe(false);
 });
 
-test('undo takes back what one has typed oneself, never what others wrote', async ({ open, fresh, olga }) => {
+test('undo reverts the user’s own changes, never those of others', async ({ open, fresh, olga }) => {
   const ana = await open('Ana');
   await ana.take(' Dogs wait outside.');
   await ana.press('Stop editing');

@@ -3,7 +3,7 @@ import { cleanup } from '@testing-library/react';
 import { afterEach, beforeEach, vi } from 'vitest';
 import { pageReleases } from '../src/editing/effects/pendingReleases';
 
-// Told React that `act` is used: otherwise it warns at every update.
+// `act` is used: without this React warns at every update.
 (globalThis as { IS_REACT_ACT_ENVIRONMENT?: boolean }).IS_REACT_ACT_ENVIRONMENT = true;
 
 beforeEach(() => {

@@ -43,7 +43,7 @@ test('a browser that stores nothing causes no error, and may store a draft later
   expect(await drafts.list('ana', 'd4')).toHaveLength(1);
 });
 
-/** The connections that are opened from now on. */
+/** The connections opened from now on. */
 function watchConnections(): IDBDatabase[] {
   const opened: IDBDatabase[] = [];
   const open = indexedDB.open.bind(indexedDB);

@@ -160,7 +160,7 @@ test('a draft is not offered before the lock state is known', async () => {
   expect(page.lock.draft?.content).toBe('from yesterday');
 });
 
-/** Everything that is anywhere. */
+/** All texts in all places. */
 function kept(): unknown[] {
   return [...server.saved, ...server.drafts.map(({ content }) => content), ...drafts.texts];
 }

@@ -19,7 +19,7 @@ import { ana, bob, olga, useFakeTime } from '../support/visit';
 
 const SEEDS = process.env.TEST_FULL ? 150 : 40;
 const STEPS = 90;
-/** How long a host takes before a release; null for one that has nothing to say. */
+/** How long a host prepares a release; null for a host without content. */
 const PREPARATIONS_MS = [null, 0, 1_000, 5_000, 20_000];
 
 beforeEach(useFakeTime);
@@ -27,13 +27,13 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A page that somebody types into, as often as it lets them. */
+/** A page with a user who types whenever it is editable. */
 class Page {
   readonly who: Visitor;
   readonly drafts = new MemoryDrafts();
   readonly live: Live;
   typed: Typed[] = [];
-  /** How far its clock is ahead of the others'. */
+  /** The lead of its clock over the others'. */
   aheadMs = 0;
   preparesFor: number | null = null;
   readonly #server: ModelServer;
@@ -90,12 +90,12 @@ class Page {
     this.#leave = null;
   }
 
-  /** As far as it may be typed into. */
+  /** Ignored while the page is closed or read-only. */
   type(text: string): void {
     const { loaded, isEditable } = this.controller.getState();
     if (!this.isOpen || !isEditable) return;
     const last = this.typed.at(-1);
-    // What was typed before and put back is in what is typed now.
+    // A restored text is contained in the new text.
     if (loaded?.replaced !== undefined)
       this.typed = this.typed.filter(({ text: old }) => old !== loaded.content);
     if (last?.into === loaded) last.text = text;
@@ -103,7 +103,7 @@ class Page {
     this.actions.noteChange(text);
   }
 
-  /** What the editor of that visit shows, as it was when the host was asked. */
+  /** The content of that visit's editor at the time of the call. */
   #prepare(controller: DocumentController): Content | undefined | Promise<Content | undefined> {
     const { loaded } = controller.getState();
     const shown = this.typed.filter(({ into }) => into === loaded).at(-1)?.text ?? loaded?.content;
@@ -115,13 +115,13 @@ class Page {
   }
 }
 
-/** The newest text that was typed into one and the same content: what was there before is still in it. */
+/** The newest text typed into one loaded content: it contains the earlier ones. */
 interface Typed {
   readonly into: unknown;
   text: string;
 }
 
-/** One thing that may happen, chosen by chance. */
+/** One random event. */
 function happen(
   server: ModelServer,
   pages: readonly Page[],
@@ -187,7 +187,7 @@ function happen(
       page.preparesFor = chance.oneOf(PREPARATIONS_MS);
       return 0;
     case 19: {
-      // Every page at once, and nobody types into one that is away.
+      // All pages at once; no input goes into a hidden page.
       const seconds = chance.below(10);
       window.dispatchEvent(new Event('pagehide'));
       setTimeout(() => window.dispatchEvent(comingBack()), 1000 * seconds);
@@ -244,7 +244,7 @@ async function live(seed: number): Promise<void> {
       hasUnsavedText: false,
     });
   }
-  expect(server.hold, `seed ${seed}: everybody is idle in the end`).toBeNull();
+  expect(server.hold, `seed ${seed}: no hold is left in the end`).toBeNull();
   for (const page of pages) {
     page.leave();
     page.live.close();

@@ -27,7 +27,7 @@ function openTab(who: Visitor, more: { isStrict?: boolean; onBeforeRelease?: () 
   return visit(server, who, { tabs, drafts, ...more });
 }
 
-/** Asks, and does not wait for the answer. */
+/** Sends the request without waiting for the answer. */
 async function continueAt(tab: Visit): Promise<void> {
   await act(async () => void tab.lock.continueHere());
   await pass(0);

@@ -47,7 +47,7 @@ export async function visit(server: ModelServer, who: Visitor, visiting: Visitin
     transport: server.transport(who),
     live,
     drafts,
-    // Of a browser of its own, unless told otherwise.
+    // By default each page is in a browser of its own.
     tabs: null,
     ticker: pageTicker(),
     ...more,
@@ -70,20 +70,20 @@ export async function visit(server: ModelServer, who: Visitor, visiting: Visitin
   };
 }
 
-/** So many seconds go by, and everything that is due happens. */
+/** Advances the time by `seconds`, with all timers. */
 export async function pass(seconds: number): Promise<void> {
   await act(async () => {
     await vi.advanceTimersByTimeAsync(seconds * 1000);
   });
 }
 
-/** So many seconds go by without anything happening: the machine is asleep. */
+/** Advances the time by `seconds` without timers: the machine is asleep. */
 export async function sleep(seconds: number): Promise<void> {
   vi.setSystemTime(Date.now() + seconds * 1000);
   await pass(0);
 }
 
-/** A moment that somebody else decides about. */
+/** A promise that is resolved from outside. */
 export function moment(): { readonly comes: Promise<void>; come(): void } {
   let come = () => {};
   const comes = new Promise<void>((resolve) => {

@@ -8,7 +8,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** What a preload script exposes: it passes requests on to the main process, which sends them. */
+/** The bridge of a preload script: it passes requests to the main process, which sends them. */
 function bridgeTo(server: ModelServer): ElectronBridge {
   const main = server.transport(ana);
   const passOn = async (method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown) => {

@@ -69,7 +69,7 @@ export function finishRelease(state: State, outcome: TextOutcome): State {
   return letGo(released);
 }
 
-/** Nothing is held or unsaved: the tabs that wait are told. */
+/** Nothing is held or unsaved: the waiting tabs get a message. */
 export function letGo(state: State): State {
   return emit(
     { ...state, hold: NOT_HELD },
