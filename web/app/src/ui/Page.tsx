@@ -6,14 +6,13 @@ interface PageProps {
   readonly lead?: ReactNode;
   /** Beside the heading. */
   readonly actions?: ReactNode;
-  readonly isWide?: boolean;
   readonly children?: ReactNode;
 }
 
 let isFirst = true;
 
 /** One page: sets the title of the browser's tab, and moves the focus to the heading after a navigation. */
-export function Page({ title, lead, actions, isWide = false, children }: PageProps) {
+export function Page({ title, lead, actions, children }: PageProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   useTitle(title);
   useEffect(() => {
@@ -22,7 +21,7 @@ export function Page({ title, lead, actions, isWide = false, children }: PagePro
     isFirst = false;
   }, []);
   return (
-    <div className={isWide ? 'page page-wide' : 'page'}>
+    <div className="page">
       <header className="page-head">
         <h1 ref={heading} tabIndex={-1}>
           {title}

@@ -53,7 +53,7 @@ test('activity in the editor postpones the release', async () => {
   expect(page.lock.status).toBe('mine');
 });
 
-test('the next key press after an idle release continues silently if the text is unchanged', async () => {
+test('the next key press after an idle release continues silently if no other user has edited', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   await pass(31);

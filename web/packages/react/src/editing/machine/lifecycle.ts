@@ -15,18 +15,20 @@ export function hidePage(state: State, content: Content | undefined): State {
   switch (hold.kind) {
     case 'held':
     case 'releasing': {
-      const { fence, beatAt } = hold;
-      const started =
-        hold.kind === 'releasing' ? hold : { reason: 'released' as const, taker: null, callers: [] };
       // A release is under way already: a second one would be wrong.
       if (hold.kind === 'releasing' && isReleasing(leaving)) return leaving;
-      const { reason, taker, callers } = started;
-      const rest = { preparing: null, hurryAt: leaving.now };
-      // There is no time to confirm the lock first: the fence decides.
-      const released: State = {
-        ...leaving,
-        hold: { kind: 'releasing', fence, beatAt, reason, taker, callers, ...rest },
+      const { fence, beatAt } = hold;
+      const reason = hold.kind === 'releasing' ? hold.reason : 'released';
+      const releasing: Releasing = {
+        ...(hold.kind === 'releasing'
+          ? hold
+          : { kind: 'releasing', fence, beatAt, taker: null, callers: [] }),
+        reason,
+        preparing: null,
+        hurryAt: leaving.now,
       };
+      // There is no time to confirm the lock first: the fence decides.
+      const released = { ...leaving, hold: releasing };
       // A larger text is stored in this browser, and offered on return.
       return isDirty(released) && isSmall(released)
         ? startSave(released, fence, reason, true)
