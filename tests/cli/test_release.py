@@ -7,7 +7,7 @@ from tests.cli.conftest import finish
 from tests.support.waiting import eventually
 
 import leasehold
-from leasehold.cli.errors import FailureError
+from leasehold.cli.errors import CommandError
 from leasehold.cli.release import release_by_force
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def test_somebody_who_gets_it_meanwhile_keeps_it(locks: Client, mode: Literal["e
         lease.release()
         locks.acquire("demo", ttl=600, mode=mode, holder="next")
 
-    with pytest.raises(FailureError, match="changed hands just now: next holds it; nothing was done"):
+    with pytest.raises(CommandError, match="changed hands just now: next holds it; nothing was done"):
         release_by_force(Meanwhile(locks, change_hands), "demo")
     assert locks.inspect("demo").holder == "next"
 

@@ -8,7 +8,7 @@ import signal
 import sys
 
 from leasehold.cli.app import app
-from leasehold.cli.errors import FailureError, failure_of, report
+from leasehold.cli.errors import CommandError, command_error, report
 from leasehold.cli.exit_codes import AFTER_SIGNAL, Exit
 from leasehold.cli.parser import HELP, Command, Group, find_member, parse
 from leasehold.errors import LeaseholdError
@@ -26,8 +26,8 @@ def run(arguments: list[str]) -> int:
     except (BrokenPipeError, SystemExit):  # which is what rich makes of it
         return _end_unread()
     except LeaseholdError as error:
-        failure = failure_of(error)
-    except FailureError as error:
+        failure = command_error(error)
+    except CommandError as error:
         failure = error
     else:
         return code

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leasehold.errors import LeaseholdError
 
 
-class FailureError(Exception):
+class CommandError(Exception):
     """An end with another exit code than 0. ``code`` is stable; details are members of the JSON object."""
 
     def __init__(self, exit_code: Exit, code: str, message: str, **details: Any) -> None:
@@ -27,10 +27,10 @@ class FailureError(Exception):
         super().__init__(message)
 
 
-def failure_of(error: LeaseholdError, message: str | None = None, **details: Any) -> FailureError:
+def command_error(error: LeaseholdError, message: str | None = None, **details: Any) -> CommandError:
     """How to report an error of the library, with everything that it knows."""
     known = {key: value for key, value in vars(error).items() if not key.startswith("_")}
-    return FailureError(OF_ERROR[type(error)], error.code, message or explain(error), **known, **details)
+    return CommandError(OF_ERROR[type(error)], error.code, message or explain(error), **known, **details)
 
 
 def explain(error: LeaseholdError) -> str:
@@ -41,7 +41,7 @@ def explain(error: LeaseholdError) -> str:
     return message
 
 
-def report(failure: FailureError, *, in_json: bool) -> None:
+def report(failure: CommandError, *, in_json: bool) -> None:
     """Say it on stderr."""
     if in_json:
         members = {"code": failure.code, "message": str(failure), "exit_code": int(failure.exit_code)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leasehold.cli.errors import FailureError
+from leasehold.cli.errors import CommandError
 from leasehold.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
@@ -98,9 +98,9 @@ class Group:
         return add
 
 
-def misuse(message: str, path: str) -> FailureError:
+def misuse(message: str, path: str) -> CommandError:
     """What is wrong with the words, and where to read more."""
-    return FailureError(Exit.USAGE, "invalid_request", f"{message} (see {path} --help)")
+    return CommandError(Exit.USAGE, "invalid_request", f"{message} (see {path} --help)")
 
 
 def find_member(group: Group, words: Sequence[str]) -> Command | Group:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from leasehold.cli.errors import FailureError, failure_of
+from leasehold.cli.errors import CommandError, command_error
 from leasehold.cli.exit_codes import Exit
 from leasehold.cli.format import holder_line, holders_line, moment, printable
 from leasehold.cli.output import fence_as_json, hold_as_json
@@ -66,7 +66,7 @@ class Released:
 def check_is_meant(name: str, *, is_forced: bool) -> None:
     """Refuse to take somebody's lock away by the way."""
     if not is_forced:
-        raise FailureError(
+        raise CommandError(
             Exit.USAGE,
             "force_required",
             f"this takes {name!r} away from whoever holds it, and they may be at work: add --force if you mean it",
@@ -91,7 +91,7 @@ def release_by_force(locks: Client, name: str) -> Released:
                 message = (
                     f"{name!r} has changed hands just now: {holders_line(found)} holds it; nothing was done"
                 )
-                raise failure_of(busy, message) from busy
+                raise command_error(busy, message) from busy
         else:
             lease.release()
             return Released(found, lease.fence)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
-from rich.panel import Panel
-from rich.table import Table as RichTable
-from rich.text import Text
-
 from leasehold.cli.format import printable
+from leasehold.extras import requires_extra
+
+with requires_extra("output on a terminal", "cli"):
+    from rich.console import Console, Group
+    from rich.panel import Panel
+    from rich.table import Table as RichTable
+    from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

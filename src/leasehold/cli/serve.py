@@ -7,9 +7,10 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from leasehold.cli.errors import FailureError
+from leasehold.cli.errors import CommandError
 from leasehold.cli.exit_codes import Exit
 from leasehold.cli.output import Table, Title, show_facts, show_json
+from leasehold.extras import requires_extra
 from leasehold.valkey.embedded import default_data_dir
 
 if TYPE_CHECKING:
@@ -19,13 +20,12 @@ if TYPE_CHECKING:
 def serve(*, in_json: bool, **flags: Any) -> None:
     """Run it until a signal comes, and say where it is and how to get in."""
     try:
-        # Not at the top: every other command does without, and starts faster.
-        from leasehold.server.process.serve import run  # noqa: PLC0415 - see above
-        from leasehold.server.settings import Settings  # noqa: PLC0415 - see above
+        with requires_extra("serve", "server"):
+            # Not at the top: the other commands do not need it, and start faster without it.
+            from leasehold.server.process.serve import run  # noqa: PLC0415 - see above
+            from leasehold.server.settings import Settings  # noqa: PLC0415 - see above
     except ModuleNotFoundError as missing:
-        raise FailureError(
-            Exit.USAGE, "invalid_request", f"serve needs {missing.name}: pip install 'leasehold[server]'"
-        ) from missing
+        raise CommandError(Exit.USAGE, "invalid_request", str(missing)) from missing
     settings = Settings.load(**flags)
     asyncio.run(run(settings, _show_as_json if in_json else _welcome))
 

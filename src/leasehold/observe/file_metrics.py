@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.observe.extra import missing_extra
+from leasehold.extras import requires_extra
 
-try:
+with requires_extra(__name__, "observe"):
     from prometheus_client import Counter, Histogram
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

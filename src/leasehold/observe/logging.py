@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from leasehold.core.observer import LeaseEnded, LossFound, RateLimitChecked
 from leasehold.errors import StoreUnavailable
-from leasehold.observe.extra import missing_extra
+from leasehold.extras import requires_extra
 from leasehold.observe.outages import Outages
 from leasehold.valkey.store_faults import fault_of
 
-try:
+with requires_extra(__name__, "observe"):
     import structlog
 
     from leasehold.observe.propagation import current_ids
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping

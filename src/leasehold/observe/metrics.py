@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 from leasehold.core.observer import LeaseEnded, LossFound, Renewed
 from leasehold.errors import StoreError
-from leasehold.observe.extra import missing_extra
+from leasehold.extras import requires_extra
 from leasehold.valkey.store_faults import fault_of
 
-try:
+with requires_extra(__name__, "observe"):
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
     from leasehold.observe.file_metrics import FileMetrics
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

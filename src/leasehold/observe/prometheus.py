@@ -6,12 +6,10 @@ import hmac
 import os
 from typing import TYPE_CHECKING
 
-from leasehold.observe.extra import missing_extra
+from leasehold.extras import requires_extra
 
-try:
+with requires_extra(__name__, "observe"):
     from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, multiprocess
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from pathlib import Path

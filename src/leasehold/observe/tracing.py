@@ -5,14 +5,12 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from leasehold.observe.extra import missing_extra
+from leasehold.extras import requires_extra
 from leasehold.observe.request_id import request_id
 
-try:
+with requires_extra(__name__, "observe"):
     from opentelemetry import context, trace
     from opentelemetry.trace import SpanKind, Status, StatusCode
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,15 +19,12 @@ from leasehold.errors import (
     StaleFence,
     StoreError,
 )
+from leasehold.extras import requires_extra
 from leasehold.http_problems import body_of, headers_of
 
-try:
+with requires_extra(__name__, "operations"):
     from fastapi import Depends, HTTPException, params
     from fastapi.responses import JSONResponse
-except ModuleNotFoundError as missing:
-    from leasehold.operations.guards.extra import missing_extra
-
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

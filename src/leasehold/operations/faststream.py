@@ -13,16 +13,13 @@ from leasehold.core import validation
 from leasehold.core.backoff import Backoff
 from leasehold.core.once import check_keep, encode_result, key_of
 from leasehold.errors import InvalidRequest, LeaseholdError, StoreError
+from leasehold.extras import requires_extra
 from leasehold.operations.lock_names import write
 
-try:
+with requires_extra(__name__, "operations"):
     from faststream import AckPolicy, BaseMiddleware
     from faststream.exceptions import AckMessage, NackMessage, StopConsume
     from faststream.message import AckStatus, SourceType, StreamMessage
-except ModuleNotFoundError as missing:
-    from leasehold.operations.guards.extra import missing_extra
-
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from faststream import ContextRepo

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leasehold.cli import options
-from leasehold.cli.errors import FailureError
+from leasehold.cli.errors import CommandError
 from leasehold.cli.exit_codes import Exit
 from leasehold.cli.parser import Argument, Group, Option
 
@@ -125,7 +125,7 @@ def unlock(path: list[str], *, every: bool, json: bool, **where: Any) -> None:
     from leasehold.cli.output import say, show_json
 
     if bool(path) == every:
-        raise FailureError(Exit.USAGE, "invalid_request", "say which files, or --all")
+        raise CommandError(Exit.USAGE, "invalid_request", "say which files, or --all")
     with _which(**where).open_session() as mine:
         if every:
             released, others = mine.release_session_locks(), []

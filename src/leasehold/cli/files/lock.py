@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from leasehold.cli.errors import failure_of, warn
+from leasehold.cli.errors import command_error, warn
 from leasehold.cli.files.open_session import spelled
 from leasehold.cli.format import duration, printable
 from leasehold.cli.output import fence_as_json, show_json
@@ -129,4 +129,4 @@ def _advice_for_a_shell() -> Generator[None]:
         message = str(busy)
         for said, instead in _IN_A_SHELL.items():
             message = message.replace(said, instead)
-        raise failure_of(busy, message) from busy
+        raise command_error(busy, message) from busy

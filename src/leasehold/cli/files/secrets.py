@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leasehold.cli.errors import FailureError
+from leasehold.cli.errors import CommandError
 from leasehold.cli.exit_codes import Exit
 from leasehold.files.sessions.credentials import check_session_id
 from leasehold.valkey.embedded import default_data_dir
@@ -70,7 +70,7 @@ def _read_or_make(session: str, path: Path, *, make: bool) -> str:
         return _read(path)
     except FileNotFoundError:
         if not make:
-            raise FailureError(
+            raise CommandError(
                 Exit.USAGE,
                 "no_secret",
                 f"there is no secret for session {session!r} at {str(path)!r}, and without it nothing can be done "
@@ -85,7 +85,7 @@ def _read(path: Path) -> str:
     try:
         with path.open("rb") as opened:
             if os.fstat(opened.fileno()).st_mode & 0o077:
-                raise FailureError(
+                raise CommandError(
                     Exit.USAGE,
                     "secret_exposed",
                     f"others can read the secret in {str(path)!r}: chmod 600 it, or make a new session",
@@ -94,11 +94,11 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise FailureError(
+        raise CommandError(
             Exit.USAGE, "no_secret", f"the secret in {str(path)!r} cannot be read: {error.strerror}"
         ) from error
     if not secret:
-        raise FailureError(Exit.USAGE, "no_secret", f"there is nothing in {str(path)!r}")
+        raise CommandError(Exit.USAGE, "no_secret", f"there is nothing in {str(path)!r}")
     return secret
 
 
@@ -115,7 +115,7 @@ def _make(path: Path) -> None:
         with suppress(FileExistsError):
             path.hardlink_to(aside)
     except OSError as error:
-        raise FailureError(
+        raise CommandError(
             Exit.USAGE, "no_secret", f"no secret can be kept in {str(path)!r}: {error.strerror}"
         ) from error
     finally:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from leasehold.cli.errors import FailureError
+from leasehold.cli.errors import CommandError
 from leasehold.cli.exit_codes import AFTER_SIGNAL, Exit
 from leasehold.cli.run.process_tree import Group, Kin, Tree
 
@@ -27,10 +27,10 @@ def find_executable(command: str) -> str:
     if found is not None:
         return found
     if shutil.which(command, os.F_OK) is None:
-        raise FailureError(
+        raise CommandError(
             Exit.NOT_FOUND, "command_not_found", f"{command!r}: command not found", command=command
         )
-    raise FailureError(
+    raise CommandError(
         Exit.CANNOT_RUN, "command_not_executable", f"{command!r} is not executable", command=command
     )
 
@@ -51,7 +51,7 @@ class Command:
 
     @classmethod
     async def start(cls, command: list[str], environ: Mapping[str, str]) -> Self:
-        """Start it; ``FailureError`` if it cannot be."""
+        """Start it; ``CommandError`` if it cannot be."""
         terminal = _open_terminal()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -61,7 +61,7 @@ class Command:
                 process_group=0 if terminal is None else None,
             )
         except OSError as error:
-            raise FailureError(
+            raise CommandError(
                 Exit.CANNOT_RUN,
                 "command_not_executable",
                 f"{command[0]!r} cannot be run: {error.strerror}",

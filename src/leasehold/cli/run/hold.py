@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leasehold import Lease
-from leasehold.cli.errors import explain, failure_of, warn
+from leasehold.cli.errors import command_error, explain, warn
 from leasehold.cli.exit_codes import AFTER_SIGNAL
 from leasehold.cli.format import busy_line
 from leasehold.cli.run.command import Command, find_executable
@@ -123,12 +123,12 @@ async def run_under(
     except FileBusy:
         raise  # it says itself who has it and what to do
     except LockBusy as busy:
-        raise failure_of(busy, busy_line(busy)) from busy
+        raise command_error(busy, busy_line(busy)) from busy
     except LeaseLost as lost:
         if code is None:
             raise
         # Found out when giving it back: the command may have worked without the lock for a while.
-        raise failure_of(lost, f"{lost}; the command had ended by then, with {code}") from lost
+        raise command_error(lost, f"{lost}; the command had ended by then, with {code}") from lost
     except StoreError as error:
         if code is None:
             raise
@@ -160,8 +160,8 @@ async def _attend(command: Command, name: str, lease: Held, terms: Terms) -> int
     is_stopped = await command.stop(terms.margin if is_in_time else terms.grace)
     error = LeaseLost(name, reason)
     if is_stopped:
-        raise failure_of(error, f"{error}; the command was stopped")
-    raise failure_of(error, f"{error}; the command runs on, because this user may not stop it")
+        raise command_error(error, f"{error}; the command was stopped")
+    raise command_error(error, f"{error}; the command runs on, because this user may not stop it")
 
 
 async def _loss(lease: Held, margin: float) -> LossReason:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from leasehold.core.observer import RateLimitChecked
 from leasehold.errors import InvalidRequest, RateLimited, StoreUnavailable
+from leasehold.extras import requires_extra
 from leasehold.files.outage import Outage
 
 if TYPE_CHECKING:
@@ -70,13 +71,9 @@ class RateLimits:
         return await self._outage.watch(self._world.aside(lambda: work(session_id)))
 
     def _set_up(self, amount: int, settings: FileSettings, timeout: float) -> None:
-        try:
+        with requires_extra("a rate limit", "files"):
             from limits import RateLimitItemPerSecond  # noqa: PLC0415 - only where there is a limit
             from limits.strategies import MovingWindowRateLimiter  # noqa: PLC0415 - see above
-        except ModuleNotFoundError as missing:
-            raise ModuleNotFoundError(
-                f"a rate limit needs {missing.name}: pip install 'leasehold[files]'", name=missing.name
-            ) from missing
         # The library counts in whole seconds.
         item = RateLimitItemPerSecond(amount, math.ceil(settings.rate_window), namespace="leasehold")
         storage = _storage(settings.rate_limit_url, timeout)

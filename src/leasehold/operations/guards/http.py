@@ -22,15 +22,13 @@ from typing import TYPE_CHECKING, Annotated
 from leasehold.core.lease import LeaseState
 from leasehold.core.validation import MAX_FENCE
 from leasehold.errors import InvalidRequest, StaleFence
+from leasehold.extras import requires_extra
 from leasehold.http_problems import body_of
-from leasehold.operations.guards.extra import missing_extra
 
-try:
+with requires_extra(__name__, "operations"):
     import httpx
     from fastapi import Depends, FastAPI, Header, HTTPException, Request
     from fastapi.responses import JSONResponse
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator

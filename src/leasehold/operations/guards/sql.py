@@ -33,16 +33,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from leasehold.errors import InvalidRequest, StaleFence
-from leasehold.operations.guards.extra import missing_extra
+from leasehold.extras import requires_extra
 from leasehold.operations.guards.presented_fence import Presented, present
 
-try:
+with requires_extra(__name__, "operations"):
     from sqlalchemy import BigInteger, Column, inspect, select, text, update
     from sqlalchemy.exc import NoResultFound
     from sqlalchemy.orm import Mapped, Mapper, Session, mapped_column, object_mapper, scoped_session
     from sqlalchemy.types import TypeDecorator
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
