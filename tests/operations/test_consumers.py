@@ -58,7 +58,7 @@ def times_nacked(caplog: pytest.LogCaptureFixture) -> int:
     return sum("is nacked" in record.message for record in caplog.records)
 
 
-async def test_a_message_whose_lock_is_busy_is_given_back_until_it_is_free(wire, locks, caplog) -> None:
+async def test_a_message_whose_lock_is_busy_is_redelivered_until_it_is_free(wire, locks, caplog) -> None:
     done = []
 
     async def handle(body: dict[str, int]) -> None:
@@ -77,7 +77,9 @@ async def test_a_message_whose_lock_is_busy_is_given_back_until_it_is_free(wire,
         await is_free(locks, "deal:42")
 
 
-async def test_a_message_is_given_back_while_the_store_is_away(wire, own_server, impatient, caplog) -> None:
+async def test_a_message_is_redelivered_while_the_store_is_unavailable(
+    wire, own_server, impatient, caplog
+) -> None:
     done = []
 
     async def handle(body: dict[str, int]) -> None:
@@ -96,9 +98,7 @@ async def test_a_message_is_given_back_while_the_store_is_away(wire, own_server,
         await is_free(locks, "deal:42")
 
 
-async def test_a_lease_lost_on_the_way_stops_the_handler_and_gives_the_message_back(
-    wire, locks, caplog
-) -> None:
+async def test_a_lost_lease_stops_the_handler_and_the_message_is_redelivered(wire, locks, caplog) -> None:
     started, done = [], []
 
     async def handle(body: dict[str, int]) -> None:
@@ -132,7 +132,7 @@ async def test_a_duplicate_is_skipped(wire, locks) -> None:
     assert sorted(done) == ["0xa", "0xb", "0xc"]
 
 
-async def test_messages_about_one_thing_are_worked_on_one_at_a_time(wire, locks) -> None:
+async def test_messages_with_the_same_lock_are_processed_one_at_a_time(wire, locks) -> None:
     running, most, done = 0, 0, []
 
     async def handle(body: dict[str, Any]) -> None:
@@ -179,7 +179,7 @@ async def dying(parent: Any, url: str) -> None:
         await asyncio.sleep(600)
 
 
-async def test_the_message_of_a_worker_that_was_killed_is_worked_on_by_another(valkey, locks, spawn) -> None:
+async def test_the_message_of_a_killed_worker_is_processed_by_another(valkey, locks, spawn) -> None:
     worker = spawn(dying, valkey.url)
     assert await worker.aread() == {"ready": True}
     done = []
