@@ -1,4 +1,4 @@
-"""The example that proves it: an escrow service whose books balance whatever happens to its workers."""
+"""The escrow example: its books balance although its workers are paused and killed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from examples.escrow.messages import open_queue
 from examples.escrow.models import Mail, Notice
 from examples.escrow.service import open_escrow
 from examples.escrow.settings import Settings
-from examples.escrow.worker import HANDLERS, Worker, may_try_again
+from examples.escrow.worker import HANDLERS, Worker, is_retryable
 from sqlalchemy import select
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError, OperationalError
 from tests.support.launching import launch
@@ -293,7 +293,7 @@ class FromServer(Exception):
 
 
 @pytest.mark.parametrize(
-    ("error", "is_passing"),
+    ("error", "is_transient"),
     [
         (OperationalError("", {}, sqlite3.OperationalError("database is locked")), True),
         (DBAPIError("", {}, FromServer("40001")), True),
@@ -308,5 +308,5 @@ class FromServer(Exception):
     ],
     ids=repr,
 )
-def test_only_transient_errors_are_retried(error: Exception, is_passing: bool) -> None:
-    assert may_try_again(error) is is_passing
+def test_only_transient_errors_are_retried(error: Exception, is_transient: bool) -> None:
+    assert is_retryable(error) is is_transient

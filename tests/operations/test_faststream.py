@@ -1,4 +1,4 @@
-"""The middleware's decisions, on FastStream's own test brokers with real locks. No real Kafka is run here."""
+"""The decisions of the middleware, on FastStream's test brokers with real locks. No real Kafka is run here."""
 
 from __future__ import annotations
 

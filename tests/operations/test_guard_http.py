@@ -1,4 +1,4 @@
-"""Fences travel in a header: httpx shows them, FastAPI takes them, and a stale one comes back as `StaleFence`."""
+"""Fences in a header: httpx sends them, FastAPI receives them, and a stale one raises `StaleFence`."""
 
 from __future__ import annotations
 

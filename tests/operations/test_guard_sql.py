@@ -1,4 +1,4 @@
-"""Rows refuse a fence that is older than one they have seen: SQLite and PostgreSQL, Session and AsyncSession."""
+"""Rows refuse a fence that is older than the newest they have seen: SQLite and PostgreSQL, Session and AsyncSession."""
 
 from __future__ import annotations
 

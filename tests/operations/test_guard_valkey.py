@@ -1,4 +1,4 @@
-"""Keys refuse a fence that is older than one they have seen: Valkey and Redis, redis-py's sync and async clients."""
+"""Keys refuse a fence that is older than the newest they have seen: Valkey and Redis, redis-py's sync and async clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Purposes: what they are made of, and that everything wrong is told when they are made."""
+"""Purposes: their parts, and that all errors are reported on creation."""
 
 from __future__ import annotations
 
