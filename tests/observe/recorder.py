@@ -1,4 +1,4 @@
-"""An observer that remembers, and a script of everything that can be told."""
+"""An observer that records, and a script that produces every event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scrape, read as Prometheus reads it."""
+"""Reads a scrape as Prometheus does."""
 
 from __future__ import annotations
 

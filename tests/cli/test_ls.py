@@ -34,7 +34,7 @@ def names(answer: Answer) -> list[str]:
 # Without a terminal
 
 
-def test_a_line_for_each_lock_with_tabs_between_what_is_known(cli: Cli, locks: Client) -> None:
+def test_each_lock_is_a_line_with_tabs_between_the_fields(cli: Cli, locks: Client) -> None:
     lease = locks.acquire("demo", ttl=600)
     answer = cli("ls")
     ((name, columns),) = rows(answer).items()
@@ -62,7 +62,7 @@ def test_only_what_matches_is_listed(cli: Cli, locks: Client) -> None:
     assert names(cli.inside("ls", "report")) == ["report"]
 
 
-def test_what_was_given_back_is_not_listed(cli: Cli, locks: Client) -> None:
+def test_a_released_lock_is_not_listed(cli: Cli, locks: Client) -> None:
     locks.acquire("gone", ttl=600).release()
     locks.acquire("here", ttl=600)
     assert names(cli.inside("ls")) == ["here"]
@@ -78,7 +78,7 @@ def test_readers_share_a_line(cli: Cli, locks: Client) -> None:
     assert holder in {"ada and 2 more", "bob and 2 more", "eve and 2 more"}
 
 
-def test_those_who_wait_are_counted(cli: Cli, locks: Client) -> None:
+def test_waiters_are_counted(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600)
     for _ in range(2):
         # A long interval, because whoever looks rarely counts as alive for long.
@@ -112,19 +112,19 @@ def test_it_works_on_a_machine_with_nothing_started(cli_for: Callable[[None], Cl
 # Nothing
 
 
-def test_that_nothing_matches_is_said_and_is_no_error(cli: Cli, locks: Client) -> None:
+def test_no_match_is_a_message_and_not_an_error(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600)
     answer = cli.inside("ls", "x*")
     assert (answer.code, answer.out) == (0, "")
     assert answer.line == "leasehold: no lock that is held or waited for matches 'x*'"
 
 
-def test_a_part_of_a_name_is_told_what_a_pattern_is(cli: Cli, locks: Client) -> None:
+def test_for_a_part_of_a_name_a_pattern_is_suggested(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600)
-    assert cli.inside("ls", "dem").line.endswith("perhaps you mean 'dem*'")
+    assert cli.inside("ls", "dem").line.endswith("did you mean 'dem*'?")
 
 
-def test_that_nothing_matches_is_no_line_at_all_in_json(cli: Cli) -> None:
+def test_no_match_prints_nothing_in_json(cli: Cli) -> None:
     answer = cli.inside("ls", "--json")
     assert (answer.code, answer.out, answer.err) == (0, "", "")
 
@@ -132,7 +132,7 @@ def test_that_nothing_matches_is_no_line_at_all_in_json(cli: Cli) -> None:
 # JSON
 
 
-def test_json_is_an_object_a_line_as_show_has_it(cli: Cli, locks: Client) -> None:
+def test_json_is_one_object_per_line_as_in_show(cli: Cli, locks: Client) -> None:
     locks.acquire("a", ttl=600, holder={"user": "ada", "tab": 3})
     for holder in ("bob", "eve"):
         locks.acquire("b", ttl=600, mode="shared", holder=holder)
@@ -157,7 +157,7 @@ def test_a_terminal_gets_a_table_with_headings(cli: Cli, locks: Client, terminal
     assert process.wait(LIMIT) == 0
 
 
-def test_a_terminal_gets_one_object_a_line_as_well(cli: Cli, locks: Client, terminal: Terminal) -> None:
+def test_json_on_a_terminal_is_also_one_object_per_line(cli: Cli, locks: Client, terminal: Terminal) -> None:
     locks.acquire("demo", ttl=600, holder="ada")
     process = cli.start_in_terminal(terminal.slave, "ls", "--json")
     terminal.expect('{"name": "demo", "is_held": true, ')
@@ -182,7 +182,7 @@ def test_many_locks_are_all_listed(cli: Cli, many: set[str]) -> None:
     assert few == sorted(name for name in many if name.startswith("many:1"))
 
 
-def test_who_has_read_enough_may_go(cli: Cli, many: set[str]) -> None:
+def test_a_reader_may_close_the_pipe_early(cli: Cli, many: set[str]) -> None:
     process = cli.start("ls", "--json")
     assert process.stdout
     assert process.stderr
@@ -193,7 +193,9 @@ def test_who_has_read_enough_may_go(cli: Cli, many: set[str]) -> None:
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_who_reads_nothing_gets_no_complaint(cli: Cli, locks: Client, unbuffered: str) -> None:
+def test_a_reader_that_reads_nothing_causes_no_error_message(
+    cli: Cli, locks: Client, unbuffered: str
+) -> None:
     locks.acquire("demo", ttl=600)
     for arguments in (["ls"], ["show", "demo"], ["show", "demo", "--json"]):
         process = cli.start(*arguments, env={"PYTHONUNBUFFERED": unbuffered})

@@ -1,4 +1,4 @@
-"""The brokers that deliver again, each with its own way of saying so."""
+"""Setups of the brokers that redeliver messages: Redis Streams, RabbitMQ, NATS JetStream."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from leasehold.operations.faststream import LockMiddleware
 
 
-class Wire:
-    """A broker with one handler under a `LockMiddleware`, and how many messages it has not done with."""
+class BrokerSetup:
+    """A broker with one handler under a `LockMiddleware`, and the number of messages it has left."""
 
     def __init__(self) -> None:
         self.place = f"lh-{secrets.token_hex(4)}"
         self.broker: Any = None
-        self.settled: set[str] = set()
-        """The messages that are acknowledged now or next, each by its correlation id: the message id of Redis is another one
-        with each delivery."""
+        self.acknowledged: set[str] = set()
+        """The messages whose handler has finished, so that they are acknowledged now or next. By their correlation ids, because
+        Redis has another message id with each delivery."""
 
     @property
-    def settling(self) -> type[BaseMiddleware]:
-        """The outermost middleware, which sees how each message ends."""
-        settled = self.settled
+    def record_acknowledged(self) -> type[BaseMiddleware]:
+        """The outermost middleware, which sees the end of each message."""
+        acknowledged = self.acknowledged
 
-        class Settling(BaseMiddleware):
+        class RecordAcknowledged(BaseMiddleware):
             async def consume_scope(self, call_next: Any, msg: Any) -> Any:
                 result = await call_next(msg)
-                settled.add(msg.correlation_id)
+                acknowledged.add(msg.correlation_id)
                 return result
 
-        return Settling
+        return RecordAcknowledged
 
     def build(self, middleware: LockMiddleware, handler: Callable[..., Any]) -> None:
         raise NotImplementedError
@@ -50,19 +50,21 @@ class Wire:
         raise NotImplementedError
 
     async def left(self) -> int:
-        """Messages not acknowledged; of RabbitMQ's, those under way are counted only when the broker has been stopped."""
+        """The unacknowledged messages; RabbitMQ counts those in progress only after the broker has been stopped."""
         raise NotImplementedError
 
 
-class RedisWire(Wire):
-    """Redis Streams: one subscriber for what is new, one that claims what was given back."""
+class RedisSetup(BrokerSetup):
+    """Redis Streams: one subscriber for new messages, one that claims returned ones."""
 
     def __init__(self, server: Server) -> None:
         super().__init__()
         self._server = server
 
     def build(self, middleware: LockMiddleware, handler: Callable[..., Any]) -> None:
-        self.broker = RedisBroker(self._server.url, middlewares=[self.settling, middleware], logger=None)
+        self.broker = RedisBroker(
+            self._server.url, middlewares=[self.record_acknowledged, middleware], logger=None
+        )
         fresh = StreamSub(self.place, group="workers", consumer="a", polling_interval=20)
         again = StreamSub(self.place, group="workers", consumer="b", polling_interval=20, min_idle_time=300)
         self.broker.subscriber(stream=again)(self.broker.subscriber(stream=fresh)(handler))
@@ -79,7 +81,7 @@ class RedisWire(Wire):
         return group["pending"] + group["lag"]
 
 
-class RabbitWire(Wire):
+class RabbitSetup(BrokerSetup):
     """RabbitMQ: a nack puts the message back into the queue."""
 
     def __init__(self, url: str) -> None:
@@ -87,7 +89,7 @@ class RabbitWire(Wire):
         self._url = url
 
     def build(self, middleware: LockMiddleware, handler: Callable[..., Any]) -> None:
-        self.broker = RabbitBroker(self._url, middlewares=[self.settling, middleware], logger=None)
+        self.broker = RabbitBroker(self._url, middlewares=[self.record_acknowledged, middleware], logger=None)
         self.broker.subscriber(RabbitQueue(self.place))(handler)
 
     async def publish(self, body: Any) -> None:
@@ -99,15 +101,15 @@ class RabbitWire(Wire):
             return queue.declaration_result.message_count or 0
 
 
-class NatsWire(Wire):
-    """NATS JetStream: the server waits before it delivers again."""
+class NatsSetup(BrokerSetup):
+    """NATS JetStream: the server waits before it redelivers."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
         self._url = url
 
     def build(self, middleware: LockMiddleware, handler: Callable[..., Any]) -> None:
-        self.broker = NatsBroker(self._url, middlewares=[self.settling, middleware], logger=None)
+        self.broker = NatsBroker(self._url, middlewares=[self.record_acknowledged, middleware], logger=None)
         stream = JStream(f"S{self.place}")
         pulling = self.broker.subscriber(self.place, stream=stream, durable="workers", pull_sub=True)
         pulling(handler)

@@ -1,4 +1,4 @@
-"""What runs in the processes that the load test starts: a worker that can be stopped at the worst moment, and the API."""
+"""The main functions of the load test's processes: a worker that can be paused at the worst moment, and the API."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
-from examples.escrow.load.tether import end_with_parent
+from examples.escrow.load.parent_death import end_with_parent
 from examples.escrow.messages import open_queue
-from examples.escrow.service import Witness, open_escrow
+from examples.escrow.service import WriteObserver, open_escrow
 from examples.escrow.settings import Settings
 from examples.escrow.worker import Worker
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from leasehold import StaleFence
 
 PATIENCE = 60.0
-"""Seconds to wait for the driver's word, which comes within a few; then it is gone."""
+"""Seconds to wait for the driver's reply, which takes a few; after that the driver must have ended."""
 
 
-class Announcer(Witness):
-    """Says now and then that it stands between reading and writing, and does not move until it is told to.
+class PausingObserver(WriteObserver):
+    """Stops at some of the moments between reading and writing, until the driver lets it continue.
 
-    It blocks the whole process on purpose, as a long garbage collection or a frozen machine does: an event loop
-    that runs would notice the end of the lease, and most late writers would stop themselves. Most, not all.
+    It blocks the whole process on purpose, as a long garbage collection or a frozen machine does: a running event
+    loop would notice the end of the lease, and most late writers would stop themselves, but not all.
     """
 
     def __init__(self, link: Connection, chance: random.Random, share: float) -> None:
@@ -42,7 +42,7 @@ class Announcer(Witness):
             return
         self._link.send({"event": "between", "accounts": list(accounts)})
         if not self._link.poll(PATIENCE):
-            sys.exit("the driver is gone")
+            sys.exit("the driver has ended")
         self._link.recv()
 
     def written(self, accounts: Iterable[int]) -> None:
@@ -52,8 +52,8 @@ class Announcer(Witness):
         self._link.send({"event": "refused", "seen": error.seen, "given": error.given})
 
 
-def be_worker(environ: Mapping[str, str], link: Connection, name: str, seed: str, share: float) -> None:
-    _begin()
+def run_worker(environ: Mapping[str, str], link: Connection, name: str, seed: str, share: float) -> None:
+    _prepare_process()
 
     def tell(**event: Any) -> None:
         link.send(event)
@@ -65,7 +65,7 @@ def be_worker(environ: Mapping[str, str], link: Connection, name: str, seed: str
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         chance = random.Random(seed)  # noqa: S311 - picks moments, hides nothing
         async with (
-            open_escrow(settings, Announcer(link, chance, share)) as escrow,
+            open_escrow(settings, PausingObserver(link, chance, share)) as escrow,
             open_queue(settings.store_url, settings.namespace) as queue,
         ):
             tell(event="ready")
@@ -74,8 +74,8 @@ def be_worker(environ: Mapping[str, str], link: Connection, name: str, seed: str
     asyncio.run(work())
 
 
-def be_api(environ: Mapping[str, str], link: Connection) -> None:
-    _begin()
+def run_api(environ: Mapping[str, str], link: Connection) -> None:
+    _prepare_process()
     from examples.escrow.api import serve  # noqa: PLC0415 - FastAPI takes a second, and the driver does without
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -87,6 +87,6 @@ def be_api(environ: Mapping[str, str], link: Connection) -> None:
         )
 
 
-def _begin() -> None:
+def _prepare_process() -> None:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver

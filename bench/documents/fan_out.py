@@ -1,4 +1,4 @@
-"""Telling 2,000 sockets of one worker about one change."""
+"""Fan-out of one change to 2,000 sockets of one worker."""
 
 import asyncio
 import json
@@ -23,18 +23,18 @@ ANSWER_SECONDS = 15
 LINE_BYTES = 1 << 22
 SETTLE_SECONDS = 1.0
 
-# As long as what the document service says of a lock that was acquired.
+# As long as the document service's event for an acquired lock.
 TEXT = "x" * 560
 
 Change = Callable[[], Awaitable[Any]]
 
 
-class NotTold(Exception):
-    """Some sockets were not told, or twice."""
+class MissedDelivery(Exception):
+    """Some sockets got no event, or got it twice."""
 
 
-class Audience:
-    """A process with 2,000 sockets that only listen."""
+class Listeners:
+    """A process with 2,000 listening sockets."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -48,26 +48,26 @@ class Audience:
         async with asyncio.timeout(within):
             line = await self._process.stdout.readline()
         if not line:
-            raise NotTold("the sockets are gone")
+            raise MissedDelivery("the sockets are gone")
         return json.loads(line)
 
     async def hear(self, change: Change) -> list[float]:
-        """How many seconds after ``change`` was asked for each socket was told."""
+        """Seconds from the request of ``change`` to the arrival at each socket."""
         await self.tell(SOCKETS)
         await self.answer(ANSWER_SECONDS)
         asked_at = monotonic()
         await change()
         arrivals = (await self.answer(ANSWER_SECONDS))["arrivals"]
         if len(arrivals) != SOCKETS:
-            raise NotTold(f"{len(arrivals)} arrivals at {SOCKETS} sockets")
+            raise MissedDelivery(f"{len(arrivals)} arrivals at {SOCKETS} sockets")
         return [arrived_at - asked_at for arrived_at in arrivals]
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """A server with its audience, ready for the next change."""
+class FanOutServer:
+    """A server with its listeners, ready for the next change."""
 
-    audience: Audience
+    listeners: Listeners
     change: Change
     bytes_each: float
 
@@ -85,19 +85,19 @@ class FanOut(Sample):
         return {"first ms": 1000 * self.delays[0], **ms, "KiB each": self.bytes_each / 1024}
 
 
-async def measure(watched: Watched, _sockets: int, seconds: float) -> FanOut:
+async def measure(server: FanOutServer, _sockets: int, seconds: float) -> FanOut:
     delays: list[float] = []
     changes = 0
     began_at = perf_counter()
     while changes < FEWEST_CHANGES or perf_counter() - began_at < seconds:
-        delays += await watched.audience.hear(watched.change)
+        delays += await server.listeners.hear(server.change)
         changes += 1
     took = perf_counter() - began_at
-    return FanOut(changes, took, delays=tuple(sorted(delays)), bytes_each=watched.bytes_each)
+    return FanOut(changes, took, delays=tuple(sorted(delays)), bytes_each=server.bytes_each)
 
 
 @asynccontextmanager
-async def leasehold_service(store_url: str) -> AsyncIterator[Watched]:
+async def leasehold_service(store_url: str) -> AsyncIterator[FanOutServer]:
     async with service.running(store_url) as served:
         owner = await served.register("Ana")
         viewers = [await served.register(name) for name in ("Ben", "Cleo", "Dora", "Emil")]
@@ -111,43 +111,43 @@ async def leasehold_service(store_url: str) -> AsyncIterator[Watched]:
             ]
             for viewer in viewers
         ]
-        async with _audience(served.port, served.pid, "/ws", scripts) as (audience, bytes_each):
-            yield Watched(audience, lambda: served.caller.ask(next(steps)), bytes_each)
+        async with _listeners(served.port, served.pid, "/ws", scripts) as (listeners, bytes_each):
+            yield FanOutServer(listeners, lambda: served.caller.ask(next(steps)), bytes_each)
 
 
 @asynccontextmanager
-async def bare_broadcast(_store_url: str) -> AsyncIterator[Watched]:
+async def bare_broadcast(_store_url: str) -> AsyncIterator[FanOutServer]:
     from websockets.asyncio.client import connect  # noqa: PLC0415 - only this needs it
 
     async with (
         serving("-m", "bench.documents.bare_broadcast") as told,
         connect(f"ws://127.0.0.1:{told['port']}/say", compression=None) as speaker,
-        _audience(told["port"], told["pid"], "/listen", [[]]) as (audience, bytes_each),
+        _listeners(told["port"], told["pid"], "/listen", [[]]) as (listeners, bytes_each),
     ):
-        yield Watched(audience, lambda: speaker.send(TEXT), bytes_each)
+        yield FanOutServer(listeners, lambda: speaker.send(TEXT), bytes_each)
 
 
 @asynccontextmanager
-async def _audience(
+async def _listeners(
     port: int, pid: int, path: str, scripts: list[list[str]]
-) -> AsyncIterator[tuple[Audience, float]]:
+) -> AsyncIterator[tuple[Listeners, float]]:
     """The sockets, and how many bytes of the server's memory each of them takes."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "bench.documents.crowd_process",
+        "bench.documents.clients_process",
         stdin=PIPE,
         stdout=PIPE,
         limit=LINE_BYTES,
-        start_new_session=True,  # Ctrl-C is for us alone: it ends with its stdin
+        start_new_session=True,  # Ctrl-C must not reach it: it ends with its stdin
     )
     try:
-        audience = Audience(process)
+        listeners = Listeners(process)
         before = resident_bytes(pid)
-        await audience.tell({"port": port, "path": path, "count": SOCKETS, "scripts": scripts})
-        await audience.answer(GATHER_SECONDS)
+        await listeners.tell({"port": port, "path": path, "count": SOCKETS, "scripts": scripts})
+        await listeners.answer(GATHER_SECONDS)
         await asyncio.sleep(SETTLE_SECONDS)
-        yield audience, (resident_bytes(pid) - before) / SOCKETS
+        yield listeners, (resident_bytes(pid) - before) / SOCKETS
     finally:
         process.kill()
         await process.wait()

@@ -1,4 +1,4 @@
-"""The service without the load: the API and some workers, until Ctrl-C."""
+"""Runs the service without load: the API and some workers, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from examples.escrow.database import create_tables, has_tables, open_accounts, open_engine
-from examples.escrow.load.child import be_api, be_worker
-from examples.escrow.load.crew import Child, Crew
+from examples.escrow.load.child_main import run_api, run_worker
+from examples.escrow.load.processes import Child, WorkerPool
 from examples.escrow.load.store import embedded
 from examples.escrow.load.traffic import OPENINGS
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-async def serve(options: Options, console: Console) -> None:
+async def serve_escrow(options: Options, console: Console) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -35,23 +35,23 @@ async def serve(options: Options, console: Console) -> None:
             if not await has_tables(engine):
                 await create_tables(engine)
                 await open_accounts(engine, OPENINGS)
-            api = Child(be_api, environ, name="api", on_event=_ignore)
-            crew = Crew(
+            api = Child(run_api, environ, name="api", on_event=_ignore)
+            pool = WorkerPool(
                 lambda number, life: _start_worker(environ, f"worker-{number}-{life}"), options.workers
             )
             try:
                 url = (await api.wait_ready())["url"]
                 console.print(f"{url}/docs, with {options.workers} workers; Ctrl-C ends it", highlight=False)
                 while not stop.is_set():
-                    await crew.mend()
+                    await pool.replace_ended()
                     await asyncio.sleep(0.2)
             finally:
-                await crew.end()
+                await pool.end()
                 await api.end()
 
 
 def _start_worker(environ: dict[str, str], name: str) -> Child:
-    return Child(be_worker, environ, name, name, 0.0, name=name, on_event=_ignore)
+    return Child(run_worker, environ, name, name, 0.0, name=name, on_event=_ignore)
 
 
 def _ignore(child: Child, event: Any) -> None:

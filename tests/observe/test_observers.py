@@ -1,4 +1,4 @@
-"""What is told of locks, on both sides, and what it must never change."""
+"""What observers receive, on both sides, and what they must not change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.observe.recording import SCRIPTED, Recorder, play, play_blocking
+from tests.observe.recorder import SCRIPTED, Recorder, play, play_blocking
 from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 
-async def test_every_operation_is_told_with_its_outcome(valkey: Server) -> None:
+async def test_every_operation_is_observed_with_its_outcome(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
         await play(locks)
@@ -28,14 +28,14 @@ async def test_every_operation_is_told_with_its_outcome(valkey: Server) -> None:
     assert all(result.seconds >= 0 for _, result in told.ended)
 
 
-def test_threads_are_told_the_same(valkey: Server) -> None:
+def test_threads_are_observed_alike(valkey: Server) -> None:
     with leasehold.blocking.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
         play_blocking(locks)
     assert told.outcomes() == SCRIPTED
 
 
-async def test_nothing_is_told_before_somebody_watches(valkey: Server) -> None:
+async def test_nothing_is_observed_before_an_observer_is_added(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         early = await locks.acquire("early")
         locks.lookout.add(told := Recorder())
@@ -46,7 +46,7 @@ async def test_nothing_is_told_before_somebody_watches(valkey: Server) -> None:
     assert end == LeaseEnded("lock", "early", early.fence, "released", None), "nobody saw it begin"
 
 
-async def test_a_grant_tells_its_fence_and_an_end_how_long_it_was_held(valkey: Server) -> None:
+async def test_a_grant_has_its_fence_and_an_end_the_time_held(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
         lease = await locks.acquire("a", ttl=30)
@@ -60,7 +60,7 @@ async def test_a_grant_tells_its_fence_and_an_end_how_long_it_was_held(valkey: S
     assert 0.05 <= end.held < LIMIT
 
 
-async def test_who_waits_tells_how_long_for_how_many_and_the_hand_over(valkey: Server) -> None:
+async def test_a_wait_has_its_length_the_queue_and_the_hand_over(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as holder, leasehold.connect(valkey.url) as waiter:
         waiter.lookout.add(told := Recorder())
         lease = await holder.acquire("a")
@@ -77,7 +77,7 @@ async def test_who_waits_tells_how_long_for_how_many_and_the_hand_over(valkey: S
     assert 0 <= result.handed_over < result.seconds
 
 
-async def test_who_does_not_wait_has_waited_for_nothing(valkey: Server) -> None:
+async def test_without_a_wait_there_is_no_wait_time(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
         lease = await locks.acquire("a")
@@ -87,7 +87,7 @@ async def test_who_does_not_wait_has_waited_for_nothing(valkey: Server) -> None:
     assert (told.result("try_acquire").waited, told.result("try_acquire").queue) == (None, 0)
 
 
-async def test_a_lease_that_is_taken_is_told_as_lost_when_its_holder_hears_of_it(valkey: Server) -> None:
+async def test_a_taken_lease_is_observed_as_lost_when_its_holder_is_notified(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
         lease = await locks.acquire("a")
@@ -96,7 +96,7 @@ async def test_a_lease_that_is_taken_is_told_as_lost_when_its_holder_hears_of_it
         assert told.ends() == [("a", "taken")]
 
 
-async def test_a_lease_that_expires_unwatched_is_told_as_lost_once_when_it_is_noticed(valkey: Server) -> None:
+async def test_a_lease_that_expires_unnoticed_is_observed_as_lost_once(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
         lease = await locks.acquire("a", ttl=0.5)
@@ -109,7 +109,7 @@ async def test_a_lease_that_expires_unwatched_is_told_as_lost_once_when_it_is_no
     assert told.losses_found() == []
 
 
-async def test_a_loss_that_shows_only_at_the_release_is_told_as_found(valkey: Server) -> None:
+async def test_a_loss_found_at_the_release_is_observed(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
         lease = await locks.acquire("a")
@@ -120,14 +120,14 @@ async def test_a_loss_that_shows_only_at_the_release_is_told_as_found(valkey: Se
     assert told.losses_found() == [("a", "expired")]
 
 
-async def test_renewals_in_the_background_are_told(valkey: Server) -> None:
+async def test_background_renewals_are_observed(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
         async with locks.lock("a", ttl=9):
             await eventually_async(lambda: told.renewals()[:1] == ["success"])
 
 
-async def test_renewals_that_get_no_answer_are_told_and_so_is_the_loss(
+async def test_renewals_without_a_reply_are_observed_and_so_is_the_loss(
     own_server: Callable[..., Server],
 ) -> None:
     store = own_server("valkey9")
@@ -140,14 +140,14 @@ async def test_renewals_that_get_no_answer_are_told_and_so_is_the_loss(
     assert told.ends() == [("a", "expired")]
 
 
-def test_renewals_by_the_thread_in_the_background_are_told(valkey: Server) -> None:
+def test_renewals_by_the_background_thread_are_observed(valkey: Server) -> None:
     with leasehold.blocking.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
         with locks.lock("a", ttl=9):
             eventually(lambda: "success" in told.renewals())
 
 
-async def test_a_cancelled_acquire_is_told_as_cancelled(valkey: Server) -> None:
+async def test_a_cancelled_acquire_is_observed_as_cancelled(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as holder, leasehold.connect(valkey.url) as waiter:
         waiter.lookout.add(told := Recorder())
         lease = await holder.acquire("a")
@@ -160,7 +160,7 @@ async def test_a_cancelled_acquire_is_told_as_cancelled(valkey: Server) -> None:
     assert told.outcomes() == [("lock", "acquire", "cancelled")]
 
 
-async def test_a_store_that_is_silent_is_told_as_unavailable(own_server: Callable[..., Server]) -> None:
+async def test_a_silent_store_is_observed_as_unavailable(own_server: Callable[..., Server]) -> None:
     store = own_server("valkey9")
     async with leasehold.connect(store.url, timeout=1) as locks:
         locks.lookout.add(told := Recorder())
@@ -191,7 +191,7 @@ class _Broken:
 
 
 @pytest.mark.parametrize("at_begin", [True, False], ids=["at_begin", "at_end"])
-async def test_an_observer_that_fails_costs_nobody_a_lease(
+async def test_a_failing_observer_does_not_affect_leases(
     valkey: Server, caplog: pytest.LogCaptureFixture, at_begin: bool
 ) -> None:
     async with leasehold.connect(valkey.url) as locks:
@@ -206,7 +206,7 @@ async def test_an_observer_that_fails_costs_nobody_a_lease(
     assert complaints[0].exc_info is not None
 
 
-async def test_observers_end_in_the_opposite_order_of_their_beginning() -> None:
+async def test_observers_end_in_reverse_order() -> None:
     lines: list[str] = []
 
     class Noting:

@@ -1,4 +1,4 @@
-"""Locking and releasing documents over HTTP, again and again."""
+"""Cycles of locking and releasing documents over HTTP."""
 
 import tempfile
 from collections.abc import AsyncIterator
@@ -16,15 +16,15 @@ DOCUMENTS = CLIENTS * NAMES_EACH
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Of one document, as bytes."""
+    """The requests for one document, as bytes."""
 
     lock: bytes
     release: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A server that is asked, and how."""
+class LockServer:
+    """A measured server and its cycles."""
 
     pid: int
     cycles: AsyncCycles
@@ -39,25 +39,25 @@ class Cycles(Sample):
         return {"worker's CPU ms": 1000 * self.cpu / self.cycles}
 
 
-async def measure(held: Held, clients: int, seconds: float) -> Cycles:
-    before = cpu_seconds(held.pid)
-    sample = await measure_tasks(held.cycles, clients, seconds)
-    return Cycles(sample.cycles, sample.seconds, cpu=cpu_seconds(held.pid) - before)
+async def measure(server: LockServer, clients: int, seconds: float) -> Cycles:
+    before = cpu_seconds(server.pid)
+    sample = await measure_tasks(server.cycles, clients, seconds)
+    return Cycles(sample.cycles, sample.seconds, cpu=cpu_seconds(server.pid) - before)
 
 
 @asynccontextmanager
-async def leasehold_service(store_url: str) -> AsyncIterator[Held]:
+async def leasehold_service(store_url: str) -> AsyncIterator[LockServer]:
     async with service.running(store_url) as served:
         ana = await served.register("Ana")
         documents = await served.create_documents(ana, DOCUMENTS, viewers=[])
-        yield Held(served.pid, _cycles(served.port, ana.token, documents))
+        yield LockServer(served.pid, _cycles(served.port, ana.token, documents))
 
 
 @asynccontextmanager
-async def bare_application(store_url: str) -> AsyncIterator[Held]:
+async def bare_application(store_url: str) -> AsyncIterator[LockServer]:
     with tempfile.TemporaryDirectory(prefix="leasehold-bench-") as directory:
         async with serving("-m", "bench.documents.bare_locks", store_url, directory) as told:
-            yield Held(told["pid"], _cycles(told["port"], told["token"], told["documents"]))
+            yield LockServer(told["pid"], _cycles(told["port"], told["token"], told["documents"]))
 
 
 def _cycles(port: int, token: str, documents: list[str]) -> AsyncCycles:
@@ -65,7 +65,7 @@ def _cycles(port: int, token: str, documents: list[str]) -> AsyncCycles:
 
     async def cycles(names: Names, window: Window) -> int:
         done = 0
-        # For each round: while the others are measured, the server would close one that is idle.
+        # A new connection for each round, because the server closes idle ones while the others are measured.
         with closing(await Connection.open(port)) as connection:
             while window.is_open:
                 document = requests[next(names)]

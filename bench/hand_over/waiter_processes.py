@@ -1,4 +1,4 @@
-"""The waiters of one contestant, in two processes that stay for the whole run."""
+"""The waiters of one contestant, in two processes that live for the whole run."""
 
 import asyncio
 import json
@@ -10,28 +10,28 @@ from itertools import chain
 from time import monotonic
 from typing import Any
 
-from bench.hand_over.holds import Hold, Shift
+from bench.hand_over.holds import Hold, Schedule
 from bench.work import GRACE_SECONDS
 
 PROCESSES = 2
 WAITERS_EACH = 16
 WAITERS = PROCESSES * WAITERS_EACH
-NOTICE_SECONDS = 0.03  # from the order to the beginning: for the order to arrive and the processes to tidy up
-RUN_IN_SECONDS = 0.05  # until every waiter has found its place; not counted
-LINE_BYTES = 1 << 26  # a line holds all holds of a shift
+NOTICE_SECONDS = 0.03  # from the order to the beginning: for its arrival and a garbage collection
+RUN_IN_SECONDS = 0.05  # until all waiters are in the queue; not counted
+LINE_BYTES = 1 << 26  # a line contains all holds of a schedule
 
 
-class CrewFailed(Exception):
-    """A process of the crew reported an error or ended."""
+class WaitersFailed(Exception):
+    """A process of waiters reported an error or ended."""
 
 
-class Crew:
+class WaiterProcesses:
     def __init__(self) -> None:
         self._processes: list[Process] = []
 
-    async def hire(self, contestant: str, url: str, waiters: range) -> None:
+    async def start(self, contestant: str, url: str, waiters: range) -> None:
         command = sys.executable, "-m", "bench.hand_over.process", contestant, url
-        # Ctrl-C is for us alone: the process ends with its stdin, which only we hold.
+        # Ctrl-C must not reach the process: it ends with its stdin, which only we hold.
         process = await asyncio.create_subprocess_exec(
             *command,
             str(waiters.start),
@@ -43,24 +43,24 @@ class Crew:
         )
         self._processes.append(process)
 
-    async def work(self, seconds: float) -> tuple[list[Hold], Shift]:
-        """The holds of all waiters in a shift that counts for so many seconds."""
+    async def work(self, seconds: float) -> tuple[list[Hold], Schedule]:
+        """Run all waiters for a counted period of ``seconds``, and return their holds."""
         begins_at = monotonic() + NOTICE_SECONDS
         counts_at = begins_at + RUN_IN_SECONDS
-        shift = Shift(begins_at, counts_at, counts_at + seconds)
+        schedule = Schedule(begins_at, counts_at, counts_at + seconds)
         for process in self._processes:
             assert process.stdin is not None
-            process.stdin.write(json.dumps(shift).encode() + b"\n")
+            process.stdin.write(json.dumps(schedule).encode() + b"\n")
         answers = await self.answers(seconds + GRACE_SECONDS)
-        return [Hold(*hold) for hold in chain.from_iterable(answer["holds"] for answer in answers)], shift
+        return [Hold(*hold) for hold in chain.from_iterable(answer["holds"] for answer in answers)], schedule
 
     async def answers(self, seconds: float) -> list[dict[str, Any]]:
         try:
-            # A contestant that hangs is a failure with a name, not a run without an end.
+            # A contestant that hangs fails by name, instead of blocking the run.
             async with asyncio.timeout(seconds):
                 return await asyncio.gather(*(_answer(process) for process in self._processes))
         except BaseException:
-            await self.end()  # or those that still work would disturb the next contestant
+            await self.end()  # otherwise the remaining ones would disturb the next contestant
             raise
 
     async def end(self) -> None:
@@ -71,27 +71,27 @@ class Crew:
 
 
 @asynccontextmanager
-async def gather_crew(contestant: str, url: str) -> AsyncIterator[Crew]:
+async def start_waiters(contestant: str, url: str) -> AsyncIterator[WaiterProcesses]:
     """On entry all processes are connected, on exit they have ended."""
-    crew = Crew()
+    processes = WaiterProcesses()
     try:
         for number in range(PROCESSES):
             waiters = range(number * WAITERS_EACH, (number + 1) * WAITERS_EACH)
-            await crew.hire(contestant, url, waiters)
-        await crew.answers(GRACE_SECONDS)
-        yield crew
+            await processes.start(contestant, url, waiters)
+        await processes.answers(GRACE_SECONDS)
+        yield processes
     finally:
-        await crew.end()
+        await processes.end()
 
 
 async def _answer(process: Process) -> dict[str, Any]:
     assert process.stdout is not None
     line = await process.stdout.readline()
     if not line:
-        raise CrewFailed("a process ended without an answer")
+        raise WaitersFailed("a process ended without an answer")
     answer = json.loads(line)
     if "error" not in answer:
         return answer
     if answer["error"] == ModuleNotFoundError.__name__:
         raise ModuleNotFoundError(answer["text"])
-    raise CrewFailed(f"{answer['error']}: {answer['text']}")
+    raise WaitersFailed(f"{answer['error']}: {answer['text']}")

@@ -16,4 +16,4 @@ def end_with_parent() -> None:
     parent = os.getppid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        os._exit(1)  # it ended before the kernel knew of our wish
+        os._exit(1)  # the parent ended before the call

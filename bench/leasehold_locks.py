@@ -1,4 +1,4 @@
-"""Leasehold as a user calls it: default connection, fence, every check."""
+"""Leasehold's locks with default settings, fence and all checks."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager

@@ -1,4 +1,4 @@
-"""Without the extra the library does all it did; and what needs it says so by its name."""
+"""Without the extra, locks work, and observe() names the extra."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def lock_without(parent: Any, url: str, blocked: list[str], wanted: list[str]) -
         ("opentelemetry", "logging"),
     ],
 )
-def test_a_missing_package_is_told_with_the_extra_that_has_it(
+def test_a_missing_package_is_reported_with_its_extra(
     valkey: Server, spawn: Callable[..., Child], blocked: str, wanted: str
 ) -> None:
     child = spawn(lock_without, valkey.url, [blocked], [wanted])
@@ -60,7 +60,7 @@ def test_a_missing_package_is_told_with_the_extra_that_has_it(
     assert not told["is_watched"]
 
 
-def test_if_one_is_missing_nothing_is_watched(valkey: Server, spawn: Callable[..., Child]) -> None:
+def test_if_one_package_is_missing_no_observer_is_added(valkey: Server, spawn: Callable[..., Child]) -> None:
     child = spawn(lock_without, valkey.url, ["structlog"], ["metrics", "tracing", "logging"])
     assert child.read(LIMIT)["fence"] > 0
     told = child.read(LIMIT)

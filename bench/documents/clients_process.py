@@ -1,8 +1,8 @@
-"""`python -m bench.documents.crowd_process`: a crowd in a process of its own.
+"""`python -m bench.documents.clients_process`: WebSocket clients in a separate process.
 
-Lines of JSON come in on stdin and go out on stdout. The first says where to and with which lines; every other one
-says how many arrivals to wait for. Answered at once, and again with the instants when they are there. Ends with
-its stdin, and so with its parent.
+Reads lines of JSON from stdin and writes to stdout. The first has the address and the scripts; every other one is the
+number of arrivals to wait for. It is answered at once, and again with the arrival times. Ends with its stdin, and so
+with its parent.
 """
 
 import gc
@@ -13,34 +13,34 @@ import sys
 import time
 from typing import Any
 
-from bench.documents.crowd import Crowd, Member
+from bench.documents.websocket_clients import SocketClient, WebSocketClients
 
 PATIENCE = 10.0
 
 
 def main() -> None:
-    stdin = sys.stdin.buffer.raw  # unbuffered: what is not read yet must be seen by poll
+    stdin = sys.stdin.buffer.raw  # unbuffered, so that poll sees unread data
     order = json.loads(stdin.readline())
     arrivals: list[float] = []
     expected, deadline = 0, 0.0
 
-    def hear(_member: Member, _text: bytes) -> None:
+    def hear(_member: SocketClient, _text: bytes) -> None:
         arrivals.append(time.monotonic())
 
-    crowd = Crowd(order["port"], order["path"], hear)
+    clients = WebSocketClients(order["port"], order["path"], hear)
     scripts = order["scripts"]
-    crowd.gather([scripts[number % len(scripts)] for number in range(order["count"])])
+    clients.connect([scripts[number % len(scripts)] for number in range(order["count"])])
     gc.collect()
-    gc.disable()  # nothing here is garbage, and a collection would be charged to whoever is measured
+    gc.disable()  # there is no garbage here, and a collection would be charged to the measured server
     _answer({"gathered": order["count"]})
 
     poll = select.poll()
     poll.register(0, select.POLLIN)
-    poll.register(crowd, select.POLLIN)
+    poll.register(clients, select.POLLIN)
     while True:
         for fd, _ in poll.poll(100):
             if fd != 0:
-                crowd.pump(0)
+                clients.pump(0)
                 continue
             line = stdin.readline()
             if not line:

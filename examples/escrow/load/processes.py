@@ -1,4 +1,4 @@
-"""The processes of the load test, as seen by the driver: started, heard, paused, killed, replaced."""
+"""The driver's handles on the processes of the load test: start, pause, kill, replace."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import ForkServerProcess
 
-# Forked from a process that has imported everything: a killed worker is replaced at once and for little.
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(
-    ["examples.escrow.load.nursery", "examples.escrow.load.child", "examples.escrow.api"]
+# Forked from a process that has imported everything, so that replacing a killed worker is fast and cheap.
+FORKSERVER = multiprocessing.get_context("forkserver")
+FORKSERVER.set_forkserver_preload(
+    ["examples.escrow.load.forkserver_preload", "examples.escrow.load.child_main", "examples.escrow.api"]
 )
 
-TO_START = 60.0
-TO_END = 10.0
+START_SECONDS = 60.0
+END_SECONDS = 10.0
 
 
 class NotStartedError(Exception):
-    """A process did not come up. What it complained of is on stderr."""
+    """A process did not start. Its error is on stderr."""
 
 
 class Child:
-    """One process and the line to it."""
+    """One process and the connection to it."""
 
     def __init__(
         self, run: Callable[..., None], *args: Any, name: str, on_event: Callable[[Child, Any], None]
     ) -> None:
         self.name = name
-        self.link, theirs = FORKS.Pipe()
+        self.link, theirs = FORKSERVER.Pipe()
         environ, *rest = args
-        self.process: ForkServerProcess = FORKS.Process(
+        self.process: ForkServerProcess = FORKSERVER.Process(
             target=run, args=(environ, theirs, *rest), name=name, daemon=True
         )
         self.process.start()
@@ -47,17 +47,17 @@ class Child:
         self.paused_at: float | None = None
         self.is_wanted = True
         self._on_event = on_event
-        asyncio.get_running_loop().add_reader(self.link.fileno(), self._hear)
+        asyncio.get_running_loop().add_reader(self.link.fileno(), self._on_message)
 
     @property
     def is_running(self) -> bool:
         return self.process.is_alive() and self.paused_at is None
 
     async def wait_ready(self) -> Any:
-        """What it says when it is ready."""
-        await asyncio.wait([self.ready], timeout=TO_START)
+        """Wait for its ready message and return it."""
+        await asyncio.wait([self.ready], timeout=START_SECONDS)
         if not self.ready.done() or self.ready.cancelled():
-            raise NotStartedError(f"{self.name} did not come up")
+            raise NotStartedError(f"{self.name} did not start")
         return self.ready.result()
 
     def pause(self) -> None:
@@ -68,30 +68,30 @@ class Child:
         self._signal(signal.SIGCONT)
         self.paused_at = None
 
-    def say_go(self) -> None:
-        """To a worker that stands between reading and writing."""
+    def resume_write(self) -> None:
+        """Let a worker continue that has stopped between reading and writing."""
         with suppress(OSError):
             self.link.send("go")
 
     async def end(self, how: signal.Signals = signal.SIGKILL) -> None:
-        """On return it has ended."""
+        """End the process; on return it has ended."""
         self.is_wanted = False
         self._signal(how)
         if self.paused_at is not None:
             self.resume()
-        deadline = time.monotonic() + TO_END
+        deadline = time.monotonic() + END_SECONDS
         while self.process.is_alive():
             if time.monotonic() > deadline:
                 self._signal(signal.SIGKILL)
             await asyncio.sleep(0.01)
-        self._hang_up()
+        self._close_link()
 
     def _signal(self, number: signal.Signals) -> None:
         if self.process.pid is not None and self.process.is_alive():
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
 
-    def _hear(self) -> None:
+    def _on_message(self) -> None:
         try:
             while self.link.poll():
                 event = self.link.recv()
@@ -99,10 +99,10 @@ class Child:
                     self.ready.set_result(event)
                 self._on_event(self, event)
         except (EOFError, OSError):
-            self._hang_up()
+            self._close_link()
             self._on_event(self, {"event": "ended"})
 
-    def _hang_up(self) -> None:
+    def _close_link(self) -> None:
         link: Connection = self.link
         if not link.closed:
             asyncio.get_running_loop().remove_reader(link.fileno())
@@ -111,34 +111,34 @@ class Child:
             self.ready.cancel()
 
 
-class Crew:
-    """A fixed number of workers: one that has ended is replaced."""
+class WorkerPool:
+    """A fixed number of workers, in which ended workers are replaced."""
 
     def __init__(self, start: Callable[[int, int], Child], size: int) -> None:
         self._start = start
         self._lives = [0] * size
-        self.members = [start(number, 0) for number in range(size)]
+        self.children = [start(number, 0) for number in range(size)]
 
-    async def mend(self) -> None:
-        """Replace those that have ended."""
-        for member in self.members:
-            if not member.process.is_alive():
-                await self.replace(member)
+    async def replace_ended(self) -> None:
+        """Replace the workers that have ended."""
+        for child in self.children:
+            if not child.process.is_alive():
+                await self.replace(child)
 
-    async def replace(self, member: Child) -> None:
-        """Kill it, and start another in its place."""
-        await member.end()
-        if member in self.members:
-            number = self.members.index(member)
+    async def replace(self, child: Child) -> None:
+        """Kill a worker, and start another in its place."""
+        await child.end()
+        if child in self.children:
+            number = self.children.index(child)
             self._lives[number] += 1
-            self.members[number] = self._start(number, self._lives[number])
+            self.children[number] = self._start(number, self._lives[number])
 
     def running(self) -> list[Child]:
-        return [member for member in self.members if member.is_running]
+        return [child for child in self.children if child.is_running]
 
     async def end(self) -> None:
-        """All of them, politely: what they are at is finished."""
-        await asyncio.gather(*(member.end(signal.SIGTERM) for member in self.members))
+        """End all workers with SIGTERM, so that they finish their current message."""
+        await asyncio.gather(*(child.end(signal.SIGTERM) for child in self.children))
 
 
 def child_environ(settings: Mapping[str, str], ttl: float, purposes: list[str]) -> dict[str, str]:
