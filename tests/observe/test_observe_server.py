@@ -197,9 +197,9 @@ async def test_with_a_token_only_they_are_on_no_other_port_and_their_directory_i
     [
         (
             {"METRICS_PORT": "9100", "METRICS_HOST": "0.0.0.0"},
-            "LEASEHOLD_METRICS_PORT: on 0.0.0.0 others can read the metrics: set LEASEHOLD_METRICS_TOKEN as well",
+            "LEASEHOLD_METRICS_PORT: other hosts can read the metrics on 0.0.0.0: set LEASEHOLD_METRICS_TOKEN too",
         ),
-        ({"METRICS_TOKEN": "short"}, "LEASEHOLD_METRICS_TOKEN: a token has 16 characters or more, of ASCII"),
+        ({"METRICS_TOKEN": "short"}, "LEASEHOLD_METRICS_TOKEN: a token needs at least 16 ASCII characters"),
         ({"METRICS_PORT": "-1"}, "LEASEHOLD_METRICS_PORT: Input should be greater than or equal to 0"),
     ],
     ids=["open", "short", "negative"],

@@ -13,7 +13,7 @@ from leasehold.cli.output import Table, Title, show_facts, show_json
 from leasehold.valkey.embedded import default_data_dir
 
 if TYPE_CHECKING:
-    from leasehold.server.process.serve import Running
+    from leasehold.server.process.serve import ServerInfo
 
 
 def serve(*, in_json: bool, **flags: Any) -> None:
@@ -30,7 +30,7 @@ def serve(*, in_json: bool, **flags: Any) -> None:
     asyncio.run(run(settings, _show_as_json if in_json else _welcome))
 
 
-def _show_as_json(running: Running) -> None:
+def _show_as_json(running: ServerInfo) -> None:
     show_json(
         {
             "address": running.address,
@@ -47,7 +47,7 @@ def _show_as_json(running: Running) -> None:
     sys.stdout.flush()
 
 
-def _welcome(running: Running) -> None:
+def _welcome(running: ServerInfo) -> None:
     is_default = running.store.startswith("unix:") and running.data_dir == default_data_dir()
     where = "" if is_default else f" --url {shlex.quote(running.store)}"
     facts = {

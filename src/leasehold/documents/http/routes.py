@@ -17,7 +17,8 @@ from leasehold.documents.http.problems import problem_responses
 from leasehold.documents.live.tickets import LIFETIME, Tickets
 from leasehold.documents.locks import DocumentLocks
 from leasehold.documents.outcomes import Busy
-from leasehold.documents.principal import principal_of
+from leasehold.documents.ports import Role
+from leasehold.documents.principal import Principal, principal_of
 from leasehold.documents.state import Editor
 
 DocumentId = Annotated[str, Path(min_length=1, max_length=schemas.MAX_ID, pattern=schemas.ID_PATTERN)]
@@ -46,12 +47,16 @@ def add_lock_routes(
     router: APIRouter, documents: DocumentLocks, *, gate: Gate, current_user: Callable[..., Any]
 ) -> None:
     """Look, acquire, release, heartbeat, force-take, history."""
-    asking = Depends(editor_dependency(current_user))
+
+    def require(needs: Role, *, to_take: bool = False) -> Any:
+        return _permitted_editor(gate, current_user, needs, to_take=to_take)
+
+    # `beat` checks the permission, because a heartbeat depends on the role.
+    heartbeating = _declare("viewer", editor_dependency(current_user))
 
     @router.get("/documents/{document_id}/lock", response_model=schemas.Lock, responses=_REFUSED)
-    async def get_lock(document_id: DocumentId, editor: Annotated[Editor, asking]) -> Response:
+    async def get_lock(document_id: DocumentId, editor: Annotated[Editor, require("viewer")]) -> Response:
         """Whether somebody edits the document, and who."""
-        await gate.check(editor.user_id, document_id, "viewer")
         return _json(schemas.lock_of(await documents.state(document_id), editor))
 
     @router.post(
@@ -59,26 +64,24 @@ def add_lock_routes(
     )
     async def acquire_lock(
         document_id: DocumentId,
-        editor: Annotated[Editor, asking],
+        editor: Annotated[Editor, require("editor")],
         body: Annotated[schemas.AcquireRequest | None, Body()] = None,
     ) -> Response:
         """Begin to edit. Nobody waits: if somebody else edits, the answer is 409 and says who."""
-        await gate.check(editor.user_id, document_id, "editor")
         outcome = await documents.acquire(document_id, editor, move=body is not None and body.move)
         if isinstance(outcome, Busy):
             audit.note("lock_busy", document_id=document_id, person=editor)
-            return problems.busy(outcome.state, editor)
+            return problems.busy_response(outcome.state, editor)
         audit.note("lock_granted", document_id=document_id, person=editor, fence=str(outcome.fence))
         return _json(schemas.granted_lock(outcome, editor))
 
     @router.delete("/documents/{document_id}/lock", response_model=schemas.Lock, responses=_REFUSED)
     async def release_lock(
         document_id: DocumentId,
-        editor: Annotated[Editor, asking],
+        editor: Annotated[Editor, require("viewer")],
         reason: Annotated[Literal["released", "idle"], Query()] = "released",
     ) -> Response:
         """Stop editing. It is harmless if the lock is not the caller's, or not any more."""
-        await gate.check(editor.user_id, document_id, "viewer")
         return _json(schemas.lock_of(await documents.release(document_id, editor, reason=reason), editor))
 
     @router.post(
@@ -88,12 +91,16 @@ def add_lock_routes(
     )
     async def heartbeat_lock(
         document_id: DocumentId,
-        editor: Annotated[Editor, asking],
+        editor: Annotated[Editor, heartbeating],
         body: Annotated[schemas.HeartbeatRequest | None, Body()] = None,
     ) -> Response:
         """Go on editing. A lock that was lost is not given again: the answer is 409 and says who has it."""
         is_extended, state = await beat(documents, gate, document_id, editor, idle_for=body and body.idle_for)
-        return _json(schemas.extended_lock(state, editor)) if is_extended else problems.lost(state, editor)
+        return (
+            _json(schemas.extended_lock(state, editor))
+            if is_extended
+            else problems.lost_response(state, editor)
+        )
 
     @router.post(
         "/documents/{document_id}/lock/force-take",
@@ -101,29 +108,29 @@ def add_lock_routes(
         responses=_REFUSED_OR_HELD,
     )
     async def force_take_lock(
-        document_id: DocumentId, editor: Annotated[Editor, asking], request: Request
+        document_id: DocumentId, editor: Annotated[Editor, require("owner", to_take=True)], request: Request
     ) -> Response:
         """Take the lock from whoever has it, who is asked to save first. Ended by hanging up."""
-        await gate.check_take(editor.user_id, document_id)
         outcome = await unless_hung_up(request, documents.force_take(document_id, editor))
         if outcome is None:
             return Response(status_code=_HUNG_UP)
         if isinstance(outcome, Busy):
             audit.note("lock_busy", document_id=document_id, person=editor)
-            return problems.busy(outcome.state, editor)
+            return problems.busy_response(outcome.state, editor)
         audit.note("lock_taken", document_id=document_id, person=editor, fence=str(outcome.fence))
         return _json(schemas.taken_lock(outcome, editor))
 
     @router.get(
-        "/documents/{document_id}/lock/history", response_model=schemas.LockHistory, responses=_REFUSED
+        "/documents/{document_id}/lock/history",
+        response_model=schemas.LockHistory,
+        responses=_REFUSED,
+        dependencies=[require("viewer")],
     )
     async def get_lock_history(
         document_id: DocumentId,
-        editor: Annotated[Editor, asking],
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> Response:
         """Who has edited the document, newest first."""
-        await gate.check(editor.user_id, document_id, "viewer")
         holds = await documents.history(document_id, limit=limit)
         return _json(schemas.LockHistory(holds=[schemas.past_hold(hold) for hold in holds]))
 
@@ -131,11 +138,36 @@ def add_lock_routes(
 def add_ticket_route(router: APIRouter, tickets: Tickets, *, current_user: Callable[..., Any]) -> None:
     """The way to a socket without a token."""
 
+    async def signed_in(user: Annotated[Any, Depends(current_user)]) -> Principal:
+        return principal_of(user)
+
     @router.post("/live/ticket", response_model=schemas.Ticket, responses=problem_responses(*_ALWAYS))
-    async def issue_ticket(user: Annotated[Any, Depends(current_user)]) -> Response:
+    async def issue_ticket(principal: Annotated[Principal, _declare("login", signed_in)]) -> Response:
         """A ticket that lets one socket in, once."""
-        ticket = await tickets.issue(principal_of(user))
+        ticket = await tickets.issue(principal)
         return _json(schemas.Ticket(ticket=ticket, expires_in=LIFETIME))
+
+
+def _permitted_editor(gate: Gate, current_user: Callable[..., Any], needs: Role, *, to_take: bool) -> Any:
+    """The caller in their tab, once they have this role."""
+
+    async def permitted_editor(
+        document_id: DocumentId, user: Annotated[Any, Depends(current_user)], tab: Tab = None
+    ) -> Editor:
+        principal = principal_of(user)
+        if to_take:
+            await gate.check_take(principal.user_id, document_id)
+        else:
+            await gate.check(principal.user_id, document_id, needs)
+        return Editor(principal.user_id, principal.user_name, dependencies.digest_of(tab))
+
+    return _declare(needs, permitted_editor)
+
+
+def _declare(needs: str, dependency: Callable[..., Any]) -> Any:
+    """Note on the dependency of a route which permission it needs, so that a test can find routes without one."""
+    dependency.needs = needs  # pyright: ignore[reportFunctionMemberAccess] - see above
+    return Depends(dependency)
 
 
 def _json(model: BaseModel) -> Response:
