@@ -16,7 +16,7 @@ from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
 from leasehold import errors
 from leasehold.http_problems import OF_ERROR
 from leasehold.server.http.middleware import ApiMiddleware
-from leasehold.server.http.problem_handlers import install_problems
+from leasehold.server.http.problems import install_problems
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,6 +8,7 @@ from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import SecretStr
 
 from leasehold.errors import InvalidRequest
 from leasehold.server.auth.signing_keys import SECRET_FILE, SigningKeys, load_keys
@@ -57,7 +58,7 @@ def test_processes_get_the_same(tmp_path: Path, spawn: Callable[..., Any]) -> No
 
 
 def test_a_secret_that_is_given_is_kept_nowhere(tmp_path: Path) -> None:
-    load_keys("a secret that somebody else keeps", tmp_path / "data")
+    load_keys(SecretStr("a secret that somebody else keeps"), tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 

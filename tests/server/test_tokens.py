@@ -58,7 +58,7 @@ def test_another_worker_with_the_same_key_believes_it(tokens: Tokens, clock: Clo
     assert Tokens(KEY).verify(issue(tokens, clock)).user_id == "u-1"
 
 
-def test_it_ends_on_time_also_when_it_is_verified_already(tokens: Tokens, clock: Clock) -> None:
+def test_it_ends_on_time_also_when_it_is_known_already(tokens: Tokens, clock: Clock) -> None:
     token = issue(tokens, clock)
     clock.now += 899
     assert tokens.verify(token).user_id == "u-1"
@@ -151,9 +151,7 @@ def test_a_principal_is_shown_by_id_and_name() -> None:
     assert (principal.id, principal.name) == ("u-1", "Ana")
 
 
-def test_whose_session_it_was_is_verified_after_its_end_but_only_of_ours(
-    tokens: Tokens, clock: Clock
-) -> None:
+def test_whose_session_it_was_is_known_after_its_end_but_only_of_ours(tokens: Tokens, clock: Clock) -> None:
     token = tokens.issue(user_id="u-1", user_name="Ana", login_id="s-1", at=clock() - 86_400).text
     with pytest.raises(NotSignedIn):
         tokens.verify(token)

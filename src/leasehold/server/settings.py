@@ -24,7 +24,6 @@ PAGE_DIRECTORY = Path(__file__).with_name("page")
 
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Listed = Annotated[tuple[str, ...], NoDecode]
-Rate = str
 
 
 class Settings(BaseSettings):
@@ -105,13 +104,13 @@ class Settings(BaseSettings):
         (), description="addresses whose `X-Forwarded-For` and `-Proto` are trusted"
     )
 
-    rate_acquire: Rate = Field("300/minute", description="acquires and force-takes, per user")
-    rate_keep: Rate = Field("3000/minute", description="heartbeats, releases and saves, per user")
-    rate_sign_in: Rate = Field("120/minute", description="logins and registrations, per address")
-    rate_other: Rate = Field("3000/minute", description="everything else, per user")
+    rate_acquire: str = Field("300/minute", description="acquires and force-takes, per user")
+    rate_keep: str = Field("3000/minute", description="heartbeats, releases and saves, per user")
+    rate_sign_in: str = Field("120/minute", description="logins and registrations, per address")
+    rate_other: str = Field("3000/minute", description="everything else, per user")
     max_body_bytes: int = Field(65_536, ge=1024, description="size of a request without content")
     max_content_bytes: int = Field(1_048_576, ge=1024, description="size of a document's content")
-    rate_content_bytes: Rate = Field(
+    rate_content_bytes: str = Field(
         "268435456/10 minutes",
         description="bytes of content saved as versions and drafts, per user; at least the size of a document",
     )

@@ -54,13 +54,7 @@ def problem_of(error: errors.LeaseholdError) -> Problem:
     message = str(error) if isinstance(error, _WRITTEN_FOR_CALLERS) else ""
     if isinstance(error, errors.StoreUnavailable):
         message = _OUTCOME_UNKNOWN
-    return Problem(
-        type=error.code,
-        code=error.code,
-        title=body["title"],
-        status=body["status"],
-        message=message or body.get("message") or body["title"],
-    )
+    return Problem.model_validate({**body, "message": message or body.get("message") or body["title"]})
 
 
 def busy_response(state: LockState, viewer: Editor) -> Response:
@@ -86,15 +80,10 @@ def explain(error: Exception) -> Response:
             return explain(errors.InvalidRequest("body: cannot be read"))
         case HTTPException():
             other = errors.InvalidRequest if error.status_code < 500 else errors.LeaseholdError
-            kind = _OF_STATUS.get(error.status_code, other)
-            phrase = HTTPStatus(error.status_code).phrase
-            problem = Problem(
-                type=kind.code,
-                code=kind.code,
-                title=phrase,
-                status=error.status_code,
-                message=str(error.detail or phrase),
-            )
+            code = _OF_STATUS.get(error.status_code, other).code
+            status, phrase = error.status_code, HTTPStatus(error.status_code).phrase
+            message = str(error.detail or phrase)
+            problem = Problem(type=code, code=code, title=phrase, status=status, message=message)
             return respond(problem, dict(error.headers or {}))
         case _:
             return explain(errors.LeaseholdError())

@@ -1,6 +1,7 @@
 """The routes of a document's lock. What they do is done elsewhere."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Depends, Header, Path, Query
@@ -52,7 +53,7 @@ def add_lock_routes(
         return _permitted_editor(gate, current_user, needs, to_take=to_take)
 
     # `beat` checks the permission, because a heartbeat depends on the role.
-    heartbeating = _declare("viewer", editor_dependency(current_user))
+    heartbeating = declare_permission("viewer", editor_dependency(current_user))
 
     @router.get("/documents/{document_id}/lock", response_model=schemas.Lock, responses=_REFUSED)
     async def get_lock(document_id: DocumentId, editor: Annotated[Editor, require("viewer")]) -> Response:
@@ -142,32 +143,32 @@ def add_ticket_route(router: APIRouter, tickets: Tickets, *, current_user: Calla
         return principal_of(user)
 
     @router.post("/live/ticket", response_model=schemas.Ticket, responses=problem_responses(*_ALWAYS))
-    async def issue_ticket(principal: Annotated[Principal, _declare("login", signed_in)]) -> Response:
+    async def issue_ticket(
+        principal: Annotated[Principal, declare_permission("login", signed_in)],
+    ) -> Response:
         """A ticket that lets one socket in, once."""
         ticket = await tickets.issue(principal)
         return _json(schemas.Ticket(ticket=ticket, expires_in=LIFETIME))
 
 
+def declare_permission(needs: str, dependency: Callable[..., Any]) -> Any:
+    """Mark a dependency with the permission that it checks, so that a test can find routes without one."""
+    dependency.needs = needs  # pyright: ignore[reportFunctionMemberAccess] - see above
+    return Depends(dependency)
+
+
 def _permitted_editor(gate: Gate, current_user: Callable[..., Any], needs: Role, *, to_take: bool) -> Any:
     """The caller in their tab, once they have this role."""
+    check = gate.check_take if to_take else partial(gate.check, needs=needs)
 
     async def permitted_editor(
         document_id: DocumentId, user: Annotated[Any, Depends(current_user)], tab: Tab = None
     ) -> Editor:
         principal = principal_of(user)
-        if to_take:
-            await gate.check_take(principal.user_id, document_id)
-        else:
-            await gate.check(principal.user_id, document_id, needs)
+        await check(principal.user_id, document_id)
         return Editor(principal.user_id, principal.user_name, dependencies.digest_of(tab))
 
-    return _declare(needs, permitted_editor)
-
-
-def _declare(needs: str, dependency: Callable[..., Any]) -> Any:
-    """Note on the dependency of a route which permission it needs, so that a test can find routes without one."""
-    dependency.needs = needs  # pyright: ignore[reportFunctionMemberAccess] - see above
-    return Depends(dependency)
+    return declare_permission(needs, permitted_editor)
 
 
 def _json(model: BaseModel) -> Response:

@@ -25,7 +25,7 @@ from leasehold.server.documents.lock_routes import lock_list_router
 from leasehold.server.documents.routes import document_router
 from leasehold.server.documents.version_routes import version_router
 from leasehold.server.http.middleware import ApiMiddleware
-from leasehold.server.http.problem_handlers import install_problems
+from leasehold.server.http.problems import install_problems
 from leasehold.server.http.static_files import PageFiles
 from leasehold.server.http.telemetry import Telemetry
 from leasehold.server.teams.application_routes import application_router

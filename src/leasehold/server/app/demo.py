@@ -40,16 +40,16 @@ class _Text:
 _WELCOME = _Text(
     "Welcome",
     (
-        "Welcome to Leasehold. One person edits a document at a time, and everybody else sees who.",
-        "Open this document as Ana in one window and as Ben in another: whoever types first has the lock.",
-        "Olga is the owner. She may take over the editing; what Ana has written is saved before.",
+        "Welcome to Leasehold. One person edits a document at a time, and all others see who.",
+        "Open this document as Ana in one window and as Ben in another: the first to type gets the lock.",
+        "Olga is the owner. She may take over the editing; what Ana has written is saved first.",
         "Vera may look, and never gets the lock.",
     ),
 )
 _PLAN = _Text(
     "Launch plan", ("This one belongs to the project Launch.", "Its members are those of the application.")
 )
-_NOTES = _Text("Olga's notes", ("Nobody but Olga sees this one.",))
+_NOTES = _Text("Olga's notes", ("Only Olga sees this one.",))
 
 
 async def create_demo(database: async_sessionmaker[AsyncSession], passwords: Passwords) -> bool:

@@ -74,8 +74,7 @@ class Resources:
     async def open(self, live: LockRouter) -> AsyncGenerator[Services]:
         """The services for the life of a worker. The database must answer; the lock store may come later."""
         settings = self.settings
-        secret = settings.secret_key.get_secret_value() if settings.secret_key else None
-        keys = load_keys(secret, settings.data_dir)
+        keys = load_keys(settings.secret_key, settings.data_dir)
         _create_private_database(settings)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(close_engine, self.engine)

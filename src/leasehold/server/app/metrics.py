@@ -3,17 +3,16 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header
+from fastapi import APIRouter, Header
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.responses import Response
 
+from leasehold.documents.http.routes import declare_permission
 from leasehold.documents.live.hub import Hub
 from leasehold.errors import NotSignedIn
 from leasehold.observe.prometheus import CONTENT_TYPE_LATEST, Exposition
-from leasehold.server.auth.dependencies import Permission
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
@@ -66,20 +65,15 @@ class ServerMetrics:
         return Gauge(name, about, registry=self.registry, multiprocess_mode="livesum")
 
 
-@dataclass(frozen=True)
-class _MetricsToken(Permission):
-    exposition: Exposition
-
-    async def __call__(self, authorization: Annotated[str | None, Header()] = None) -> None:
-        if not self.exposition.admits(authorization):
-            raise NotSignedIn("the metrics token is required: Authorization: Bearer …")
-
-
 def metrics_router(exposition: Exposition) -> APIRouter:
     """``/metrics``, for callers with the token."""
     router = APIRouter(include_in_schema=False)
 
-    @router.get("/metrics", dependencies=[Depends(_MetricsToken("metrics token", exposition))])
+    async def check_token(authorization: Annotated[str | None, Header()] = None) -> None:
+        if not exposition.admits(authorization):
+            raise NotSignedIn("the metrics token is required: Authorization: Bearer …")
+
+    @router.get("/metrics", dependencies=[declare_permission("metrics token", check_token)])
     async def metrics() -> Response:
         # In a thread, because there may be files to read.
         text = await asyncio.to_thread(exposition.text)

@@ -1,14 +1,14 @@
 """FastAPI dependencies: the signed-in user, the permission that a route needs, and rate limits."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import Depends
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.requests import Request
 
 from leasehold.documents.access_control import Gate
-from leasehold.documents.http.routes import editor_dependency
+from leasehold.documents.http.routes import declare_permission, editor_dependency
 from leasehold.documents.ports import Access, Role
 from leasehold.documents.principal import Principal
 from leasehold.documents.state import Editor
@@ -45,63 +45,42 @@ class Caller:
     needs: Role
 
 
-@dataclass(frozen=True)
-class Permission:
-    """What a route needs of its caller. Every route declares one as a dependency, which checks it."""
-
-    needs: Role | Literal["nothing", "login", "metrics token"]
-
-
-@dataclass(frozen=True)
-class _Nothing(Permission):
-    async def __call__(self) -> None: ...
-
-
-@dataclass(frozen=True)
-class _Login(Permission):
-    async def __call__(self, user: CurrentUser) -> Principal:
-        return user
-
-
-@dataclass(frozen=True)
-class _DocumentRole(Permission):
-    needs: Role
-
-    async def __call__(self, document_id: PathId, user: CurrentUser, services: UsesServices) -> Access:
-        return await Gate(services.access).check(user.user_id, document_id, self.needs)
-
-
-@dataclass(frozen=True)
-class _CallerRole(Permission):
-    needs: Role
-
-    async def __call__(self, user: CurrentUser) -> Caller:
-        return Caller(user.user_id, self.needs)
-
-
-@dataclass(frozen=True)
-class _MembershipRole(Permission):
-    needs: Role
-
-    async def __call__(self, user_id: PathId, user: CurrentUser) -> Caller:
-        return Caller(user.user_id, "viewer" if user_id == user.user_id else self.needs)
-
-
 def require(role: Role) -> Any:
     """The caller has this role in the path's document. Gives their `Access`."""
-    return Depends(_DocumentRole(role))
+
+    async def check_role(document_id: PathId, user: CurrentUser, services: UsesServices) -> Access:
+        return await Gate(services.access).check(user.user_id, document_id, role)
+
+    return declare_permission(role, check_role)
 
 
-PUBLIC = Depends(_Nothing("nothing"))
+def _caller_as(role: Role) -> Any:
+    async def caller(user: CurrentUser) -> Caller:
+        return Caller(user.user_id, role)
+
+    return declare_permission(role, caller)
+
+
+async def _owner_or_self(user_id: PathId, user: CurrentUser) -> Caller:
+    return Caller(user.user_id, "viewer" if user_id == user.user_id else "owner")
+
+
+async def _any_user(_: CurrentUser) -> None: ...
+
+
+async def _anyone() -> None: ...
+
+
+PUBLIC = declare_permission("nothing", _anyone)
 """No login is needed."""
-ANY_USER = Depends(_Login("login"))
+ANY_USER = declare_permission("login", _any_user)
 """A login is enough."""
 
-ByViewer = Annotated[Caller, Depends(_CallerRole("viewer"))]
-ByEditor = Annotated[Caller, Depends(_CallerRole("editor"))]
-ByOwner = Annotated[Caller, Depends(_CallerRole("owner"))]
+ByViewer = Annotated[Caller, _caller_as("viewer")]
+ByEditor = Annotated[Caller, _caller_as("editor")]
+ByOwner = Annotated[Caller, _caller_as("owner")]
 """``async def endpoint(by: ByOwner)``: the query that ``by`` is given to raises `NotAllowed` for a lower role."""
-ByOwnerOrSelf = Annotated[Caller, Depends(_MembershipRole("owner"))]
+ByOwnerOrSelf = Annotated[Caller, declare_permission("owner", _owner_or_self)]
 """The same; a viewer's role is enough for their own membership, the path's ``user_id``."""
 
 

@@ -79,6 +79,6 @@ class SignedInUser(User):
     """
 
     access_token: str
-    token_type: Literal["bearer"] = "bearer"  # noqa: S105 - a word
+    token_type: Literal["bearer"] = "bearer"  # noqa: S105 - not a secret
     expires_in: int
     csrf_token: str

@@ -17,6 +17,8 @@ from leasehold.valkey.embedded.data_dir import open_data_dir
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pydantic import SecretStr
+
 SECRET_FILE = "secret.key"  # noqa: S105 - its name
 _BYTES = 32
 
@@ -32,14 +34,14 @@ class SigningKeys:
         return hmac.digest(self.secret, purpose.encode(), hashlib.sha256)
 
 
-def load_keys(secret: str | None, data_dir: Path) -> SigningKeys:
+def load_keys(secret: SecretStr | None, data_dir: Path) -> SigningKeys:
     """The keys of ``secret``; without one, of the file in ``data_dir``, which is created if it is missing.
 
     Concurrent processes all get the same keys. `InvalidRequest` if other users can read the file, or if it is not a
     secret.
     """
     if secret is not None:
-        return SigningKeys(secret.encode())
+        return SigningKeys(secret.get_secret_value().encode())
     path = open_data_dir(data_dir).root / SECRET_FILE
     if not path.exists():
         _create(path)

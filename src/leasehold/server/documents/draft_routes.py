@@ -20,14 +20,13 @@ from leasehold.server.documents.draft_schemas import (
     Draft,
     DraftSummary,
     Restoring,
-    show_draft,
 )
 from leasehold.server.documents.drafts import Drafts
 from leasehold.server.documents.save_response import ALLOWED_OR_STILL_A_DRAFT, is_lost, save_response
-from leasehold.server.documents.schemas import SavedContent
+from leasehold.server.documents.schemas import SavedContent, show_saved
 from leasehold.server.http.fields import PathId
-from leasehold.server.http.openapi_responses import ALLOWED, ALLOWED_UNLESS
 from leasehold.server.http.paging import AskedPage, Page
+from leasehold.server.http.problems import ALLOWED, ALLOWED_UNLESS
 from leasehold.server.services import UsesServices
 
 
@@ -40,18 +39,18 @@ def draft_router() -> APIRouter:
     async def list_drafts(document_id: PathId, page: AskedPage, services: UsesServices) -> Page[DraftSummary]:
         """List the drafts, open ones first, then newest first, for editors."""
         found = await Drafts(services.database, document_id).all(page=page)
-        return page.build(found, lambda each: DraftSummary(**show_draft(each)))
+        return page.build(found, lambda each: DraftSummary(**show_saved(each)))
 
     @router.get("/{draft_id}", responses=ALLOWED, dependencies=[require("editor")])
     async def get_draft(document_id: PathId, draft_id: PathId, services: UsesServices) -> Draft:
         """Get a draft, for editors."""
-        return Draft(**show_draft(await Drafts(services.database, document_id).get(draft_id)))
+        return Draft(**show_saved(await Drafts(services.database, document_id).get(draft_id)))
 
     @router.get("/{draft_id}/compare", responses=ALLOWED, dependencies=[require("editor")])
     async def compare_draft(document_id: PathId, draft_id: PathId, services: UsesServices) -> Comparison:
         """Compare a draft with its base version and the current document, for editors."""
         found = await Drafts(services.database, document_id).compare(draft_id)
-        draft = Draft(**show_draft(found.draft))
+        draft = Draft(**show_saved(found.draft))
         # In a thread, because long texts take long.
         diff = await asyncio.to_thread(unified_diff, found.current, draft.content)
         return Comparison(
@@ -90,6 +89,6 @@ def draft_router() -> APIRouter:
             facts = {"needs": "owner", "why": "not the draft's author"}
             audit.note("access_refused", document_id=document_id, person=Person(user.user_id, ""), **facts)
             raise NotAllowed("only the draft's author and owners may discard it")
-        return Draft(**show_draft(await drafts.discard(draft_id, by=user.user_id)))
+        return Draft(**show_saved(await drafts.discard(draft_id, by=user.user_id)))
 
     return router

@@ -1,10 +1,9 @@
 """JSON schemas of drafts."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from leasehold.documents.http.schemas import Asked, Fence, Instant, Told
 from leasehold.documents.ports import RescueReason
-from leasehold.server.documents.content import decode_content
 from leasehold.server.documents.schemas import AskedFence, KeptContent, Number
 
 
@@ -55,12 +54,3 @@ class Restoring(Asked):
 
     base_version: Number
     fence: AskedFence
-
-
-def show_draft(row: Any) -> dict[str, Any]:
-    """The members of a `DraftSummary`, and of a `Draft` if the row has content."""
-    members = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
-    members["fence"] = str(members["fence"])
-    if "content" in members:
-        members["content"] = decode_content(members["content"])
-    return members

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from leasehold.documents.ports import Content
     from leasehold.server.http.paging import PageQuery
 
-_SHOWN = (
+_DRAFTS = select(
     DraftRow.id,
     DraftRow.document_id,
     DraftRow.author_id,
@@ -38,9 +38,7 @@ _SHOWN = (
     DraftRow.created_at,
     DraftRow.settled_at,
     DraftRow.settled_by,
-)
-
-
+).join(UserRow, UserRow.id == DraftRow.author_id)
 _CURRENT = select(DocumentRow.version, DocumentRow.content).where(DocumentRow.id == bindparam("document"))
 _AT = select(VersionRow.content).where(
     VersionRow.document_id == bindparam("document"), VersionRow.number == bindparam("number")
@@ -66,11 +64,8 @@ class Drafts:
 
     async def all(self, *, page: PageQuery) -> Sequence[Row[*tuple[Any, ...]]]:
         """All drafts without their content: open ones first, then newest first."""
-        wanted = (
-            select(*_SHOWN)
-            .join(UserRow, UserRow.id == DraftRow.author_id)
-            .where(DraftRow.document_id == self._document_id)
-            .order_by(case((DraftRow.status == "open", 0), else_=1), DraftRow.created_at.desc(), DraftRow.id)
+        wanted = _DRAFTS.where(DraftRow.document_id == self._document_id).order_by(
+            case((DraftRow.status == "open", 0), else_=1), DraftRow.created_at.desc(), DraftRow.id
         )
         async with reading(self._database) as db:
             return (await db.execute(page.apply(wanted))).all()
@@ -131,11 +126,8 @@ class Drafts:
     async def _get(self, db: AsyncSession, draft_id: str) -> Row[*tuple[Any, ...]]:
         draft = None
         if is_id(draft_id):
-            wanted = (
-                select(*_SHOWN, DraftRow.content)
-                .join(UserRow, UserRow.id == DraftRow.author_id)
-                .where(DraftRow.document_id == self._document_id, DraftRow.id == draft_id)
-            )
+            is_wanted = DraftRow.document_id == self._document_id, DraftRow.id == draft_id
+            wanted = _DRAFTS.add_columns(DraftRow.content).where(*is_wanted)
             draft = (await db.execute(wanted)).one_or_none()
         if draft is None:
             raise NotFound("draft not found")

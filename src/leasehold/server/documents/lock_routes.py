@@ -7,8 +7,8 @@ from fastapi import APIRouter
 from leasehold.documents.http.schemas import Lock, Told, lock_of
 from leasehold.server.auth.dependencies import ANY_USER, CurrentEditor
 from leasehold.server.documents.locked_documents import find_locked_documents
-from leasehold.server.http.openapi_responses import SIGNED_IN
 from leasehold.server.http.paging import AskedPage, Page
+from leasehold.server.http.problems import SIGNED_IN
 from leasehold.server.services import UsesServices
 
 

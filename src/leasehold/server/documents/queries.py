@@ -72,7 +72,7 @@ class Documents:
                 if project_id is not None:
                     await require_project(db, project_id, by)
                 db.add(document)
-        except IntegrityError:  # its application or project was deleted meanwhile
+        except IntegrityError:  # its application or project has just been deleted
             raise NotFound("application or project not found") from None
         return document.id
 

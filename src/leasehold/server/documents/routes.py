@@ -26,13 +26,11 @@ from leasehold.server.documents.schemas import (
     show_document,
 )
 from leasehold.server.http.fields import PathId, QueryId
-from leasehold.server.http.openapi_responses import ALLOWED, ALLOWED_UNLESS, SIGNED_IN
 from leasehold.server.http.paging import AskedPage, Page
+from leasehold.server.http.problems import ALLOWED, ALLOWED_UNLESS, SIGNED_IN
 from leasehold.server.services import UsesServices
 from leasehold.server.teams.deletion import Deletion
 from leasehold.server.teams.members import Members, announce_permission_change
-
-Personal = Annotated[bool | None, Query()]
 
 
 @cache
@@ -55,7 +53,7 @@ def document_router() -> APIRouter:
         services: UsesServices,
         application_id: QueryId = None,
         project_id: QueryId = None,
-        personal: Personal = None,
+        personal: Annotated[bool | None, Query()] = None,
     ) -> Page[DocumentSummary]:
         """List the visible documents, newest change first. An application's documents include those of its projects."""
         found = await Documents(services.database).of_user(

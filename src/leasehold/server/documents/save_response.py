@@ -11,7 +11,7 @@ from leasehold.documents.ports import Saved
 from leasehold.errors import StoreError
 from leasehold.http_problems import MEDIA_TYPE
 from leasehold.server.documents.schemas import SavedContent, SaveRescued
-from leasehold.server.http.openapi_responses import ALLOWED, ALLOWED_UNLESS, Responses
+from leasehold.server.http.problems import ALLOWED, ALLOWED_UNLESS, Responses
 
 if TYPE_CHECKING:
     from leasehold.documents.locks import DocumentLocks

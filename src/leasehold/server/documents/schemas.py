@@ -87,7 +87,7 @@ class NewContent(Asked):
 
 
 class SavedContent(Told):
-    """``lock_lost``: true if the lock has ended meanwhile; null if the lock store did not answer."""
+    """``lock_lost``: true if the lock has ended by now; null if the lock store did not answer."""
 
     version: int
     lock_lost: bool | None
@@ -127,8 +127,8 @@ def show_document(row: Any, user_id: str) -> dict[str, Any]:
     return members
 
 
-def show_version(row: Any) -> dict[str, Any]:
-    """The members of a `VersionSummary`, and of a `Version` if the row has content."""
+def show_saved(row: Any) -> dict[str, Any]:
+    """The members of a version or draft summary; with content if the row has it."""
     members = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
     members["fence"] = str(members["fence"])
     if "content" in members:

@@ -15,12 +15,12 @@ from leasehold.server.documents.schemas import (
     SavedContent,
     Version,
     VersionSummary,
-    show_version,
+    show_saved,
 )
 from leasehold.server.documents.versions import Versions
 from leasehold.server.http.fields import PathId
-from leasehold.server.http.openapi_responses import ALLOWED
 from leasehold.server.http.paging import AskedPage, Page
+from leasehold.server.http.problems import ALLOWED
 from leasehold.server.services import UsesServices
 
 
@@ -51,7 +51,7 @@ def version_router() -> APIRouter:
     ) -> Page[VersionSummary]:
         """List the versions, newest first, for viewers."""
         found = await Versions(services.database).of(document_id, page=page)
-        return page.build(found, lambda each: VersionSummary(**show_version(each)))
+        return page.build(found, lambda each: VersionSummary(**show_saved(each)))
 
     @router.get("/versions/{version}", responses=ALLOWED, dependencies=[require("viewer")])
     async def get_version(
@@ -60,6 +60,6 @@ def version_router() -> APIRouter:
         services: UsesServices,
     ) -> Version:
         """Get a version, for viewers."""
-        return Version(**show_version(await Versions(services.database).get(document_id, version)))
+        return Version(**show_saved(await Versions(services.database).get(document_id, version)))
 
     return router

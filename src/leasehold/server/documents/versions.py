@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from leasehold.server.http.paging import PageQuery
 
-_SHOWN = (
+_VERSIONS = select(
     VersionRow.number.label("version"),
     VersionRow.author_id,
     UserRow.display_name.label("author_name"),
     VersionRow.fence,
     VersionRow.created_at,
-)
+).join(UserRow, UserRow.id == VersionRow.author_id)
 
 
 class Versions:
@@ -35,22 +35,14 @@ class Versions:
 
     async def of(self, document_id: str, *, page: PageQuery) -> Sequence[Row[*tuple[Any, ...]]]:
         """The versions of a document without their content, newest first."""
-        wanted = (
-            select(*_SHOWN)
-            .join(UserRow, UserRow.id == VersionRow.author_id)
-            .where(VersionRow.document_id == document_id)
-            .order_by(VersionRow.number.desc())
-        )
+        wanted = _VERSIONS.where(VersionRow.document_id == document_id).order_by(VersionRow.number.desc())
         async with reading(self._database) as db:
             return (await db.execute(page.apply(wanted))).all()
 
     async def get(self, document_id: str, number: int) -> Row[*tuple[Any, ...]]:
         """One version with its content. `NotFound` before the first save."""
-        wanted = (
-            select(*_SHOWN, VersionRow.content)
-            .join(UserRow, UserRow.id == VersionRow.author_id)
-            .where(VersionRow.document_id == document_id, VersionRow.number == number)
-        )
+        is_wanted = VersionRow.document_id == document_id, VersionRow.number == number
+        wanted = _VERSIONS.add_columns(VersionRow.content).where(*is_wanted)
         async with reading(self._database) as db:
             row = (await db.execute(wanted)).one_or_none()
         if row is None:

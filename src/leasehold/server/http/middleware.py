@@ -67,7 +67,9 @@ class ApiMiddleware:
 
     def __init__(self, app: ASGIApp, *, max_body: int, max_content: int) -> None:
         self._app = app
-        self._ids = _RequestIds()
+        # Request ids have one random prefix and a counter: they must be unique, but need not be secret.
+        self._prefix = secrets.token_hex(6)
+        self._numbers = count(1)
         self._max_body = max_body
         self._max_content_body = max_body + _ESCAPED * max_content
 
@@ -76,7 +78,7 @@ class ApiMiddleware:
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        id_of_request = self._ids.start(headers.get(_ID_HEADER))
+        id_of_request = self._start_request_id(headers.get(_ID_HEADER))
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
 
@@ -95,6 +97,13 @@ class ApiMiddleware:
             if response.has_begun:
                 raise  # part of the response is sent already: the server closes the connection
             await explain(error)(scope, receive, response.send)
+
+    def _start_request_id(self, given: bytes | None) -> bytes:
+        """Set the request id of this context, and return it: the caller's own if it is well-formed, else a new one."""
+        if given is None or not is_sane(name := given.decode("latin-1")):
+            name = f"{self._prefix}-{next(self._numbers)}"
+        request_id.set(name)
+        return name.encode()
 
 
 class _Response:
@@ -156,19 +165,3 @@ def _headers_for(path: str) -> Headers:
     if path.startswith(_DATA_PATHS):
         return _DATA_HEADERS
     return _DOCS_HEADERS if path == "/docs" else _PAGE_HEADERS
-
-
-class _RequestIds:
-    """Assigns every request its id: the caller's own if it is well-formed, else a new one."""
-
-    def __init__(self) -> None:
-        # One random prefix and a counter: an id must be unique, but need not be secret.
-        self._prefix = secrets.token_hex(6)
-        self._numbers = count(1)
-
-    def start(self, given: bytes | None) -> bytes:
-        """Set the request id of this context, and return it."""
-        if given is None or not is_sane(name := given.decode("latin-1")):
-            name = f"{self._prefix}-{next(self._numbers)}"
-        request_id.set(name)
-        return name.encode()

@@ -48,7 +48,7 @@ async def run(settings: Settings, on_ready: Callable[[ServerInfo], None]) -> Non
     store or the database does not answer. Afterwards only a signal ends it; a second one kills the workers.
     """
     configure_logs(settings)
-    await asyncio.to_thread(load_keys, _secret_of(settings), settings.data_dir)
+    await asyncio.to_thread(load_keys, settings.secret_key, settings.data_dir)
     with (
         listen(settings) as listener,
         metrics_directory(settings) as directory,
@@ -116,7 +116,3 @@ async def _stop_signals(supervisor: Supervisor) -> AsyncGenerator[asyncio.Event]
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
-
-
-def _secret_of(settings: Settings) -> str | None:
-    return settings.secret_key.get_secret_value() if settings.secret_key else None

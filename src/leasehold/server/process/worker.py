@@ -22,7 +22,7 @@ import threading
 import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -100,7 +100,7 @@ async def _serve(settings: Settings, listener: socket.socket, control: Connectio
 
 def _report(control: Connection, news: LeaseholdError | None) -> None:
     """That it serves (None), or why it cannot; only the first word counts."""
-    with suppress(OSError):  # there is no parent any more
+    with suppress(OSError):  # the parent has ended
         control.send(news)
 
 
@@ -136,8 +136,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def _ignore(*_: Any) -> None:
-    return
+def _ignore(*_: object) -> None: ...
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from starlette.responses import Response
 from leasehold.documents.http.problems import busy_response
 from leasehold.server.auth.dependencies import ANY_USER, ByOwner, ByViewer, CurrentEditor, CurrentUser
 from leasehold.server.http.fields import PathId
-from leasehold.server.http.openapi_responses import ALLOWED, ALLOWED_UNLESS, SIGNED_IN
 from leasehold.server.http.paging import AskedPage, Page
+from leasehold.server.http.problems import ALLOWED, ALLOWED_UNLESS, SIGNED_IN
 from leasehold.server.services import UsesServices
 from leasehold.server.teams.applications import Applications
 from leasehold.server.teams.deletion import Deletion

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 
 from leasehold.server.auth.dependencies import ByOwner, ByOwnerOrSelf, ByViewer
 from leasehold.server.http.fields import PathId
-from leasehold.server.http.openapi_responses import ALLOWED, ALLOWED_UNLESS
 from leasehold.server.http.paging import AskedPage, Page
+from leasehold.server.http.problems import ALLOWED, ALLOWED_UNLESS
 from leasehold.server.services import UsesServices
 from leasehold.server.teams.members import Members, announce_permission_change
 from leasehold.server.teams.schemas import Member, MemberRole, NewMember

@@ -15,8 +15,8 @@ from leasehold.server.auth.dependencies import (
     CurrentUser,
 )
 from leasehold.server.http.fields import PathId, QueryId
-from leasehold.server.http.openapi_responses import ALLOWED, ALLOWED_UNLESS, SIGNED_IN
 from leasehold.server.http.paging import AskedPage, Page
+from leasehold.server.http.problems import ALLOWED, ALLOWED_UNLESS, SIGNED_IN
 from leasehold.server.services import UsesServices
 from leasehold.server.teams.deletion import Deletion
 from leasehold.server.teams.members import Members, announce_permission_change

@@ -36,7 +36,7 @@ class Projects:
             async with writing(self._database) as db:
                 await require_role(db, application_id, by)
                 db.add(project)
-        except IntegrityError:  # the application was deleted meanwhile
+        except IntegrityError:  # the application has just been deleted
             raise NotFound("application not found") from None
         return project
 

@@ -291,7 +291,7 @@ export type Restoring = {
   readonly fence: string;
 };
 
-/** `lock_lost`: true if the lock has ended meanwhile; null if the lock store did not answer. */
+/** `lock_lost`: true if the lock has ended by now; null if the lock store did not answer. */
 export type SavedContent = {
   readonly lock_lost: boolean | null;
   readonly version: number;

@@ -1,14 +1,14 @@
-"""Every error is answered with a problem, and the reasons for it are logged."""
+"""Problems: the handlers that answer and log errors, and the OpenAPI ``responses`` of routes."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from leasehold.documents.http.problems import explain
+from leasehold.documents.http.problems import explain, problem_responses
 from leasehold.errors import LeaseholdError
 from leasehold.http_problems.fastapi import install
 
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _REFUSALS = frozenset({401, 403, 429})
+_ALWAYS = (401, 422, 429, 503)
+
+Responses = dict[int | str, dict[str, Any]]
+
+SIGNED_IN: Responses = problem_responses(*_ALWAYS)
+"""Of a route for any signed-in user."""
+ALLOWED: Responses = problem_responses(*_ALWAYS, 403, 404)
+"""Of a route that needs a role."""
+ALLOWED_UNLESS: Responses = problem_responses(*_ALWAYS, 403, 404, 409)
+"""Of a route that needs a role and may conflict with the state of the object."""
 
 
 def install_problems(app: FastAPI) -> None:
