@@ -14,7 +14,7 @@ import httpx
 import pytest
 from bench.documents.crowd import LOST, Crowd, Member
 from bench.documents.processes import raise_file_limit, resident_bytes
-from tests.server.serving import QUICK, Served
+from tests.server.served import QUICK, Served
 from tests.support.waiting import LIMIT, eventually
 
 if TYPE_CHECKING:

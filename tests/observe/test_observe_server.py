@@ -12,7 +12,7 @@ import httpx
 import pytest
 from tests.observe.scraping import Scrape
 from tests.server.api import PASSWORD, Api
-from tests.server.serving import METRICS_TOKEN as TOKEN
+from tests.server.served import METRICS_TOKEN as TOKEN
 from tests.support.waiting import LIMIT, eventually_async
 from websockets.asyncio.client import connect
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.observe.conftest import MakeServed
-    from tests.server.serving import Served
+    from tests.server.served import Served
     from tests.support.servers import Server
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import httpx
 import pytest
 from tests.server.api import Api
-from tests.server.serving import QUICK, SERVE, START, Served, environ_of
+from tests.server.served import QUICK, SERVE, START, Served, environ_of
 from tests.support.servers import reserve_port
 from tests.support.waiting import LIMIT, eventually, eventually_async
 

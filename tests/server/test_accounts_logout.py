@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import httpx
     from fastapi import FastAPI
     from tests.server.conftest import MakeApp
-    from tests.server.serving import Served
+    from tests.server.served import Served
 
     from leasehold.server import Settings
 
