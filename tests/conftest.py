@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.server.served import Served, SharedService
+    from tests.support.pages import Example
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
