@@ -21,10 +21,10 @@ from leasehold.runtime import clock
 from leasehold.runtime.fork import tell_after_fork
 from leasehold.runtime.randomness import SystemRandom
 from leasehold.runtime.thread_runtime import ThreadClock, Threads
-from leasehold.valkey.once_store import ValkeyResults
+from leasehold.valkey.once_store import ValkeyOnceStore
 from leasehold.valkey.options import check_options, default_holder
 from leasehold.valkey.store import ValkeyStore
-from leasehold.valkey.transport.blocking_transport import Pool
+from leasehold.valkey.transport.blocking_transport import BlockingTransport
 
 if TYPE_CHECKING:
     import ssl
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from leasehold.core.replies import LockInfo, Mode, OnLoss
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.doctor import Finding
-    from leasehold.valkey.transport.protocols import Wire
+    from leasehold.valkey.transport.protocols import Transport
 
 
 H = TypeVar("H", "Lease", "Leases")
@@ -152,7 +152,7 @@ class Client:
 
     def __init__(
         self,
-        wire: Wire,
+        wire: Transport,
         *,
         holder: Holder | None,
         namespace: str,
@@ -173,7 +173,7 @@ class Client:
         self._patience = timeout
         self._retry = Backoff(first=retry_interval / 5, cap=retry_interval)
         self._engine = self._make_engine(self._store)
-        results = ValkeyResults(wire, namespace=namespace, live=self._live)
+        results = ValkeyOnceStore(wire, namespace=namespace, live=self._live)
         self._run_engine = self._make_engine(results.leases, tickets=self._engine.tickets, kind="once")
         self._once = Once(self._run_engine, results)
         self._beside: list[Engine[Lease]] = []
@@ -197,7 +197,7 @@ class Client:
         )
 
     @property
-    def wire(self) -> Wire:
+    def wire(self) -> Transport:
         """The connections to the store, for what is built on this client."""
         return self._wire
 
@@ -477,7 +477,7 @@ def connect(
         allow_eviction=allow_eviction,
         max_connections=max_connections,
     )
-    wire = Pool(options, clock=clock.now, fraction=SystemRandom().fraction)
+    wire = BlockingTransport(options, clock=clock.now, fraction=SystemRandom().fraction)
     return Client(
         wire,
         holder=holder,

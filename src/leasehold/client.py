@@ -20,10 +20,10 @@ from leasehold.runtime import clock
 from leasehold.runtime.asyncio_runtime import TaskClock, Tasks
 from leasehold.runtime.fork import tell_after_fork
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.valkey.once_store import ValkeyResults
+from leasehold.valkey.once_store import ValkeyOnceStore
 from leasehold.valkey.options import check_options, default_holder
 from leasehold.valkey.store import ValkeyStore
-from leasehold.valkey.transport.async_transport import Connection
+from leasehold.valkey.transport.async_transport import AsyncTransport
 
 if TYPE_CHECKING:
     import ssl
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from leasehold.core.replies import LockInfo, Mode, OnLoss
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.doctor import Finding
-    from leasehold.valkey.transport.protocols import ListeningWire
+    from leasehold.valkey.transport.protocols import PubSubTransport
 
 
 H = TypeVar("H", "Lease", "Leases")
@@ -203,7 +203,7 @@ class Client:
 
     def __init__(
         self,
-        wire: ListeningWire,
+        wire: PubSubTransport,
         *,
         tasks: Tasks,
         holder: Holder | None,
@@ -226,7 +226,7 @@ class Client:
         self._patience = timeout
         self._retry = Backoff(first=retry_interval / 5, cap=retry_interval)
         self._engine = self._make_engine(self._store)
-        results = ValkeyResults(wire, namespace=namespace, live=self._live)
+        results = ValkeyOnceStore(wire, namespace=namespace, live=self._live)
         self._run_engine = self._make_engine(results.leases, tickets=self._engine.tickets, kind="once")
         self._once = Once(self._run_engine, results)
         self._beside: list[Engine[Lease]] = []
@@ -250,7 +250,7 @@ class Client:
         )
 
     @property
-    def wire(self) -> ListeningWire:
+    def wire(self) -> PubSubTransport:
         """The connection to the store, for what is built on this client."""
         return self._wire
 
@@ -565,7 +565,7 @@ def connect(
         max_connections=max_connections,
     )
     tasks = Tasks()
-    wire = Connection(options, clock=clock.now, fraction=SystemRandom().fraction, check_loop=tasks.check)
+    wire = AsyncTransport(options, clock=clock.now, fraction=SystemRandom().fraction, check_loop=tasks.check)
     return Client(
         wire,
         tasks=tasks,

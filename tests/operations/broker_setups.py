@@ -27,7 +27,8 @@ class BrokerSetup:
         self.place = f"lh-{secrets.token_hex(4)}"
         self.broker: Any = None
         self.acknowledged: set[str] = set()
-        """The ids of the messages whose handler has finished, so that they are acknowledged now or next."""
+        """The correlation ids of the messages whose handler has finished, so that they are acknowledged now or next.
+        Not the message ids: Redis assigns a new one with each delivery."""
 
     @property
     def record_acknowledged(self) -> type[BaseMiddleware]:
@@ -37,7 +38,7 @@ class BrokerSetup:
         class RecordAcknowledged(BaseMiddleware):
             async def consume_scope(self, call_next: Any, msg: Any) -> Any:
                 result = await call_next(msg)
-                acknowledged.add(msg.message_id)
+                acknowledged.add(msg.correlation_id)
                 return result
 
         return RecordAcknowledged

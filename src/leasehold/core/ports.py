@@ -7,7 +7,7 @@ thread; the simulator's ports do it all in virtual time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         RenewAnswer,
     )
     from leasehold.errors import StoreError
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -86,6 +88,14 @@ class Concurrency(Protocol):
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run ``work`` beside the caller where that is possible, and at once where it is not."""
+        ...
+
+    async def run_blocking(self, work: Callable[[], T]) -> T:
+        """The result of ``work``, which blocks. It has ended when this returns or raises, even when cancelled."""
+        ...
+
+    async def gather(self, works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+        """The results of all ``works``, run side by side; none of them raises."""
         ...
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Self
 from sqlalchemy import select
 
 from leasehold.errors import StoreError
-from leasehold.runtime.asyncio_runtime import end_tasks
+from leasehold.runtime.asyncio_runtime import Tasks
+from leasehold.runtime.subscription import keep_subscribed
 from leasehold.server.db.engine import reading
 from leasehold.server.db.models import SessionRow
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-    from leasehold.valkey.transport.protocols import ListeningWire
+    from leasehold.valkey.transport.protocols import PubSubTransport
 
 # Under the prefix of the document locks, so that one ACL rule for channels does for both.
 CHANNEL = "doc_lock:sessions"
@@ -45,7 +46,7 @@ class Revocations:
     def __init__(
         self,
         database: async_sessionmaker[AsyncSession],
-        wire: ListeningWire,
+        wire: PubSubTransport,
         *,
         seconds: float,
         every: float = 5,
@@ -60,16 +61,19 @@ class Revocations:
         self._known_since = 0.0
         self._hint = asyncio.Event()
         self._listeners: list[Callable[[str], None]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
 
     async def __aenter__(self) -> Self:
         await self._load()
-        self._task = asyncio.get_running_loop().create_task(self._follow(), name="leasehold-revocations")
+        self._tasks.spawn(self._follow())
+        # Without pub/sub the reading every ``every`` seconds is all there is.
+        self._tasks.spawn(
+            keep_subscribed(self._subscribe, self._hint.set, deaf_every=self._every, to="ended sessions")
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            await end_tasks({self._task})
+        await self._tasks.close()
 
     def is_ended(self, session_id: str) -> bool:
         """Whether the session has been ended, as far as is known here."""
@@ -78,9 +82,9 @@ class Revocations:
     async def add(self, session_id: str) -> None:
         """It has been ended, in the database already: known here at once, and others are told to look."""
         self._note(session_id, self._clock())
-        if (session := self._wire.session) is not None:
+        if (connection := self._wire.connection) is not None:
             with suppress(StoreError):
-                await session.call("PUBLISH", CHANNEL, "ended")
+                await connection.call("PUBLISH", CHANNEL, "ended")
 
     def listen(self, hear: Callable[[str], None]) -> Callable[[], None]:
         """Have ``hear`` called with each session that ends, here or elsewhere. Returns what ends it."""
@@ -105,14 +109,14 @@ class Revocations:
         self._known_since = now
         self._ended = {name: ended_at for name, ended_at in self._ended.items() if ended_at > oldest}
 
+    async def _subscribe(self) -> bool:
+        return await self._wire.subscribe(CHANNEL, lambda _: self._hint.set(), self._hint.set)
+
     async def _follow(self) -> None:
-        hears = False
         while True:
             try:
                 async with asyncio.timeout(_PATIENCE):
                     await self._load()
-                if not hears and (hears := await self._wire.subscribe(CHANNEL, self._hear, self._hint.set)):
-                    self._hint.set()  # for what was said between reading and hearing
             except Exception as error:  # noqa: BLE001 - whatever it is, who is signed out must be known again soon
                 _log.warning(
                     "who signs out elsewhere is not known at once: %s", error or type(error).__name__
@@ -121,6 +125,3 @@ class Revocations:
                 async with asyncio.timeout(self._every):
                     await self._hint.wait()
             self._hint.clear()
-
-    def _hear(self, _word: bytes) -> None:
-        self._hint.set()
