@@ -27,8 +27,8 @@ class BrokerSetup:
         self.place = f"lh-{secrets.token_hex(4)}"
         self.broker: Any = None
         self.acknowledged: set[str] = set()
-        """The correlation ids of the messages whose handler has finished, so that they are acknowledged now or next.
-        Not the message ids: Redis assigns a new one with each delivery."""
+        """The messages whose handler has finished, so that they are acknowledged now or next. By their correlation ids, because
+        Redis has another message id with each delivery."""
 
     @property
     def record_acknowledged(self) -> type[BaseMiddleware]:
