@@ -104,7 +104,7 @@ def test_a_refusal_advises_shell_commands(cli: Cli) -> None:
         assert refused.line.endswith("; wait for it (--wait SECONDS), or work on another file first")
         own = cli.inside("files", "lock", "notes.md", "--session", "ada", "--wait", "0", *command)
         assert own.code == 3
-        assert "that is this very session: leasehold files unlock gives it back" in own.line
+        assert "that is this very session: leasehold files unlock releases it" in own.line
         assert "leasehold files restore takes it over" in own.line
         assert "restore()" not in own.line
 

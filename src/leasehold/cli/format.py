@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,9 @@ from leasehold.errors import AcquireTimeout, Holder, LockBusy, describe_holder
 
 if TYPE_CHECKING:
     from leasehold import LockInfo
+
+
+NONE = "-"
 
 
 def printable(text: str) -> str:
@@ -27,7 +31,7 @@ def format_holder(holder: Holder | None) -> str:
 def format_holders(info: LockInfo) -> str:
     """The holders of a lock in one table cell: the first one, and the number of the others."""
     if not info.holds:
-        return "-"
+        return NONE
     more = len(info.holds) - 1
     return format_holder(info.holder) + (f" and {more} more" if more else "")
 
@@ -87,3 +91,21 @@ def format_duration(seconds: float) -> str:
     if minutes < 48 * 60:
         return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes // (24 * 60)} days"
+
+
+def since_cell(unix_time: float | None) -> str:
+    """``5 min ago`` on a terminal, otherwise a timestamp."""
+    if unix_time is None:
+        return NONE
+    return (
+        f"{format_brief(seconds_since(unix_time))} ago"
+        if sys.stdout.isatty()
+        else format_timestamp(unix_time)
+    )
+
+
+def remaining_cell(seconds: float | None) -> str:
+    """``12 s`` on a terminal, otherwise the exact seconds."""
+    if seconds is None:
+        return NONE
+    return format_brief(seconds) if sys.stdout.isatty() else f"{seconds:.3f}"

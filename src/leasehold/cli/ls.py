@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from leasehold.cli.errors import warn
-from leasehold.cli.format import format_brief, format_holders, format_timestamp, printable, seconds_since
-from leasehold.cli.output import Table, lock_as_json
+from leasehold.cli.format import NONE, format_holders, printable, remaining_cell, since_cell
+from leasehold.cli.output import Table, lock_as_json, print_json_lines, print_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 
 SORTED_UP_TO = 1_000
 _COLUMNS = ("name", "holder", "mode", "since", "remaining", "waiters", "fence")
-_NONE = "-"
 _WILD = frozenset("*?[")
 
 
@@ -28,12 +25,9 @@ def print_locks(found: Iterable[LockInfo], pattern: str, *, in_json: bool) -> No
     for batch in in_batches(found):
         is_empty = False
         if in_json:
-            # One object per line and no list around them, so that a reader need not buffer a million to use the first.
-            sys.stdout.writelines(json.dumps(lock_as_json(info)) + "\n" for info in batch)
-        elif sys.stdout.isatty():
-            _show_table(batch)
+            print_json_lines(map(lock_as_json, batch))
         else:
-            sys.stdout.writelines("\t".join(_plain_cells(info)) + "\n" for info in batch)
+            print_rows(Table(_COLUMNS, [_cells(info) for info in batch], folded=("name", "holder")))
     if is_empty and not in_json:
         warn(_describe_no_match(pattern))
 
@@ -55,33 +49,15 @@ def in_batches(found: Iterable[LockInfo]) -> Iterator[Sequence[LockInfo]]:
         yield batch
 
 
-def _show_table(batch: Sequence[LockInfo]) -> None:
-    from leasehold.cli.rich_output import draw_table  # noqa: PLC0415 - slow to import, and only terminals need it
-
-    rows: list[tuple[str, ...]] = []
-    for info in batch:
-        since = _NONE if info.held_since is None else f"{format_brief(seconds_since(info.held_since))} ago"
-        left = _NONE if info.remaining is None else format_brief(info.remaining)
-        rows.append(_cells(info, since, left))
-    draw_table(Table(_COLUMNS, rows, folded=("name", "holder")))
-
-
-def _plain_cells(info: LockInfo) -> tuple[str, ...]:
-    since = _NONE if info.held_since is None else format_timestamp(info.held_since)
-    left = _NONE if info.remaining is None else f"{info.remaining:.3f}"
-    return _cells(info, since, left)
-
-
-def _cells(info: LockInfo, since: str, left: str) -> tuple[str, ...]:
-    fence = _NONE if info.fence is None else str(info.fence)
+def _cells(info: LockInfo) -> tuple[str, ...]:
     return (
         printable(info.name),
         format_holders(info),
-        info.mode or _NONE,
-        since,
-        left,
+        info.mode or NONE,
+        since_cell(info.held_since),
+        remaining_cell(info.remaining),
         str(info.waiters),
-        fence,
+        NONE if info.fence is None else str(info.fence),
     )
 
 

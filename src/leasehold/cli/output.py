@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from leasehold.cli.format import format_duration, format_holder, format_time, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from leasehold import Hold, LockInfo
     from leasehold.valkey.doctor import Finding
@@ -40,6 +40,21 @@ def print_line(line: str) -> None:
 def print_json(answer: Mapping[str, Any]) -> None:
     """Print one JSON object; indented on a terminal."""
     sys.stdout.write(json.dumps(answer, indent=2 if sys.stdout.isatty() else None) + "\n")
+
+
+def print_json_lines(objects: Iterable[Mapping[str, Any]]) -> None:
+    """Print one object per line, with no list around them, so that a reader need not buffer them all."""
+    sys.stdout.writelines(json.dumps(each) + "\n" for each in objects)
+
+
+def print_rows(table: Table) -> None:
+    """Print a table on a terminal, otherwise a line with tabs for each row, without a heading."""
+    if not sys.stdout.isatty():
+        sys.stdout.writelines("\t".join(row) + "\n" for row in table.rows)
+    elif table.rows:
+        from leasehold.cli.rich_output import draw_table  # noqa: PLC0415 - slow to import, and only terminals need it
+
+        draw_table(table)
 
 
 def lock_as_json(info: LockInfo) -> dict[str, Any]:
@@ -106,7 +121,7 @@ def _readers(holds: Sequence[Hold]) -> Table:
 def print_facts(title: Title, facts: Mapping[str, str], table: Table | None = None) -> None:
     """Print a title, named values and a table: in a panel on a terminal, as plain lines elsewhere."""
     if sys.stdout and sys.stdout.isatty():
-        from leasehold.cli import rich_output  # noqa: PLC0415 - slow to import, and only terminals need it
+        from leasehold.cli import rich_output  # noqa: PLC0415 - as above
 
         rich_output.draw_panel(title, facts, table)
         return

@@ -30,7 +30,7 @@ DOING = {"read": "reading", "write": "writing"}
 _SHELL_ADVICE = {
     "wait for it (wait=seconds)": "wait for it (--wait SECONDS)",
     "use that lease, upgrade it, or restore() if its process has ended": (
-        "leasehold files unlock gives it back, and leasehold files restore takes it over if its process has ended; "
+        "leasehold files unlock releases it, and leasehold files restore takes it over if its process has ended; "
         "if another user has the same session id, set LEASEHOLD_SESSION"
     ),
 }

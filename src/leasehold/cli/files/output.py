@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from leasehold.cli.errors import warn
-from leasehold.cli.format import format_brief, format_timestamp, printable, seconds_since
-from leasehold.cli.output import Table, fence_as_json
+from leasehold.cli.format import NONE, printable, remaining_cell, since_cell
+from leasehold.cli.output import Table, fence_as_json, print_json_lines, print_rows
 from leasehold.files.sessions.conflicts import describe_file_holder
 
 if TYPE_CHECKING:
@@ -17,17 +16,19 @@ if TYPE_CHECKING:
 
     from leasehold.files import Entry, FileInfo, HeldBy, Restored
 
-_NONE = "-"
+_FOLDED = ("path", "holder", "purpose")
 
 
 def print_files(found: Iterable[FileInfo], pattern: str, *, in_json: bool) -> None:
     """Print the files whose paths match, sorted by path."""
     files = sorted((info for info in found if fnmatchcase(info.path, pattern)), key=lambda info: info.path)
     if in_json:
-        sys.stdout.writelines(json.dumps(file_as_json(info)) + "\n" for info in files)
+        print_json_lines(map(file_as_json, files))
         return
     rows = [_file_cells(info) for info in files]
-    _print_rows(("path", "for", "holder", "purpose", "since", "remaining", "waiters", "fence"), rows)
+    print_rows(
+        Table(("path", "for", "holder", "purpose", "since", "remaining", "waiters", "fence"), rows, _FOLDED)
+    )
     if not rows:
         warn("no file is locked" if pattern == "*" else f"no file that is locked matches {pattern!r}")
 
@@ -58,20 +59,20 @@ def file_as_json(info: FileInfo) -> dict[str, Any]:
 def print_history(entries: Sequence[Entry], session: str, *, in_json: bool) -> None:
     """Print the files that the session holds or has requested."""
     if in_json:
-        sys.stdout.writelines(json.dumps(_entry_as_json(entry)) + "\n" for entry in entries)
+        print_json_lines(map(_entry_as_json, entries))
         return
     rows = [
         (
             printable(entry.path),
             entry.mode,
             entry.state,
-            _format_since(entry.since),
-            printable(entry.purpose or _NONE),
-            str(entry.fence or _NONE),
+            since_cell(entry.since),
+            printable(entry.purpose or NONE),
+            str(entry.fence or NONE),
         )
         for entry in entries
     ]
-    _print_rows(("path", "for", "state", "since", "purpose", "fence"), rows)
+    print_rows(Table(("path", "for", "state", "since", "purpose", "fence"), rows, _FOLDED))
     if not rows:
         warn(f"session {session!r} holds no file and has requested none")
 
@@ -79,7 +80,7 @@ def print_history(entries: Sequence[Entry], session: str, *, in_json: bool) -> N
 def print_restored(reports: Sequence[Restored[Any]], session: str, *, in_json: bool) -> None:
     """Print the outcome for each file."""
     if in_json:
-        sys.stdout.writelines(json.dumps(_restored_as_json(report)) + "\n" for report in reports)
+        print_json_lines(map(_restored_as_json, reports))
         return
     for report in reports:
         sys.stdout.write(f"{printable(report.path)}: {printable(_describe_outcome(report))}\n")
@@ -128,36 +129,14 @@ def _file_cells(info: FileInfo) -> tuple[str, ...]:
     first: HeldBy | None = min(info.holds, key=lambda hold: hold.since, default=None)
     more = f" and {len(info.holds) - 1} more" if len(info.holds) > 1 else ""
     if first is None:
-        return (printable(info.path), *[_NONE] * 5, str(info.waiters), _NONE)
+        return (printable(info.path), *[NONE] * 5, str(info.waiters), NONE)
     return (
         printable(info.path),
         first.mode,
         printable(describe_file_holder(first.holder)) + more,
-        printable(first.purpose or _NONE),
-        _format_since(first.since),
-        _format_remaining(max(hold.remaining for hold in info.holds)),
+        printable(first.purpose or NONE),
+        since_cell(first.since),
+        remaining_cell(max(hold.remaining for hold in info.holds)),
         str(info.waiters),
         str(max(hold.fence for hold in info.holds)),
     )
-
-
-def _format_since(unix_time: float) -> str:
-    return (
-        f"{format_brief(seconds_since(unix_time))} ago"
-        if sys.stdout.isatty()
-        else format_timestamp(unix_time)
-    )
-
-
-def _format_remaining(seconds: float) -> str:
-    return format_brief(seconds) if sys.stdout.isatty() else f"{seconds:.3f}"
-
-
-def _print_rows(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """Print a table on a terminal, otherwise a line with tabs for each row, without a heading."""
-    if not sys.stdout.isatty():
-        sys.stdout.writelines("\t".join(row) + "\n" for row in rows)
-    elif rows:
-        from leasehold.cli.rich_output import draw_table  # noqa: PLC0415 - slow to import, and only terminals need it
-
-        draw_table(Table(columns, rows, folded=("path", "holder", "purpose")))

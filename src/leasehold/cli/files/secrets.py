@@ -65,14 +65,16 @@ def default_session() -> str:
     return _INVALID_IN_IDS.sub("-", f"cli-{user}-{socket.gethostname()}")[:128]
 
 
+def _no_secret(message: str, **details: str) -> CliError:
+    return CliError(ExitCode.USAGE, "no_secret", message, **details)
+
+
 def _read_or_create(session: str, path: Path, *, create: bool) -> str:
     try:
         return _read(path)
     except FileNotFoundError:
         if not create:
-            raise CliError(
-                ExitCode.USAGE,
-                "no_secret",
+            raise _no_secret(
                 f"session {session!r} has no secret: {str(path)!r} does not exist; "
                 "leasehold files lock creates it, or name another one with --secret-file",
                 session=session,
@@ -94,11 +96,9 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise CliError(
-            ExitCode.USAGE, "no_secret", f"the secret in {str(path)!r} cannot be read: {error.strerror}"
-        ) from error
+        raise _no_secret(f"the secret in {str(path)!r} cannot be read: {error.strerror}") from error
     if not secret:
-        raise CliError(ExitCode.USAGE, "no_secret", f"the secret file {str(path)!r} is empty")
+        raise _no_secret(f"the secret file {str(path)!r} is empty")
     return secret
 
 
@@ -115,8 +115,6 @@ def _create(path: Path) -> None:
         with suppress(FileExistsError):
             path.hardlink_to(aside)
     except OSError as error:
-        raise CliError(
-            ExitCode.USAGE, "no_secret", f"the secret file {str(path)!r} cannot be created: {error.strerror}"
-        ) from error
+        raise _no_secret(f"the secret file {str(path)!r} cannot be created: {error.strerror}") from error
     finally:
         aside.unlink(missing_ok=True)

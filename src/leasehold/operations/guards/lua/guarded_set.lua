@@ -1,7 +1,7 @@
 -- Writes the value unless a newer fence has been seen, and registers the fence.
 -- KEYS: value, guard
 -- ARGV: fence, mode, nonce, content, ttl_ms, keep_ms
--- Returns: {1, seen} when written, also when asked again; {0, seen} when refused. A ttl_ms of 0 is none.
+-- Returns: {1, seen} when written, also for a repeated request; {0, seen} when refused. ttl_ms 0: no expiry.
 local value, guard = KEYS[1], KEYS[2]
 local fence, mode, nonce, content, ttl_ms, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
