@@ -7,23 +7,17 @@ import threading
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from leasehold.client_core import ClientCore
 from leasehold.core import validation
-from leasehold.core.backoff import Backoff
-from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
 from leasehold.core.multi_lock import LeasesState, acquire_all
-from leasehold.core.observer import Lookout
-from leasehold.core.once import Once, check_keep, check_once, encode_result, key_of
+from leasehold.core.once import check_keep, check_once, encode_result, key_of
 from leasehold.core.sync_runner import run
-from leasehold.core.waiters import alive_for
 from leasehold.errors import LeaseLost, LockBusy, StoreError
 from leasehold.runtime import clock
-from leasehold.runtime.fork import tell_after_fork
 from leasehold.runtime.randomness import SystemRandom
 from leasehold.runtime.thread_runtime import ThreadClock, Threads
-from leasehold.valkey.once_store import ValkeyResults
-from leasehold.valkey.options import check_options, default_holder
-from leasehold.valkey.store import ValkeyStore
+from leasehold.valkey.options import check_options
 from leasehold.valkey.transport.blocking_transport import Pool
 
 if TYPE_CHECKING:
@@ -33,8 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from leasehold.core.notifications import Tickets
-    from leasehold.core.observer import Kind
+    from leasehold.client_core import StoreAccess
+    from leasehold.core.engine import Engine
     from leasehold.core.replies import LockInfo, Mode, OnLoss
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.doctor import Finding
@@ -43,7 +37,6 @@ if TYPE_CHECKING:
 
 H = TypeVar("H", "Lease", "Leases")
 R = TypeVar("R")
-S = TypeVar("S", bound=ValkeyStore)
 
 
 class Lease(LeaseState):
@@ -160,68 +153,28 @@ class Client:
         retry_interval: float,
         where: str = "",
     ) -> None:
-        validation.check_duration(timeout, "timeout")
-        validation.check_duration(retry_interval, "retry_interval")
-        self._random = SystemRandom()
-        self.lookout = Lookout(where)
-        """Who is told what this client does; see `leasehold.observe`."""
-        self._wire = wire
-        self._namespace = namespace
-        self._live = alive_for(retry_interval)
-        self._store = ValkeyStore(wire, namespace=namespace, live=self._live)
-        self._holder: Callable[[], Holder] = default_holder if holder is None else lambda: holder
-        self._patience = timeout
-        self._retry = Backoff(first=retry_interval / 5, cap=retry_interval)
-        self._engine = self._make_engine(self._store)
-        results = ValkeyResults(wire, namespace=namespace, live=self._live)
-        self._run_engine = self._make_engine(results.leases, tickets=self._engine.tickets, kind="once")
-        self._once = Once(self._run_engine, results)
-        self._beside: list[Engine[Lease]] = []
-        tell_after_fork(self)
-
-    def _make_engine(
-        self, store: ValkeyStore, tickets: Tickets | None = None, kind: Kind = "lock"
-    ) -> Engine[Lease]:
-        return Engine(
-            store,
-            ThreadClock(),
-            self._random,
-            Threads(),
+        self._core = ClientCore(
+            wire,
+            clock=ThreadClock(),
+            concurrency=Threads(),
             make_lease=Lease,
-            holder=self._holder,
-            patience=self._patience,
-            retry=self._retry,
-            tickets=tickets,
-            kind=kind,
-            lookout=self.lookout,
+            holder=holder,
+            namespace=namespace,
+            timeout=timeout,
+            retry_interval=retry_interval,
+            where=where,
         )
+        self.lookout = self._core.lookout
+        """Who is told what this client does; see `leasehold.observe`."""
+        self._engine = self._core.engine
 
     @property
-    def wire(self) -> Wire:
-        """The connections to the store, for what is built on this client."""
-        return self._wire
-
-    def beside(self, kind: Kind, make_store: Callable[..., S]) -> tuple[Engine[Lease], S]:
-        """An engine for locks of another ``kind`` on this client's connection, for what is built on this client.
-
-        ``make_store`` is given the wire, the namespace and how long waiters count as alive. What belongs to the engine
-        ends with the client.
-        """
-        store = make_store(self._wire, namespace=self.namespace_of(kind), live=self._live)
-        engine = self._make_engine(store, tickets=self._engine.tickets, kind=kind)
-        self._beside.append(engine)
-        return engine, store
-
-    def namespace_of(self, kind: str) -> str:
-        """What the keys of another ``kind`` begin with: "lock" keeps its name for itself, and others go beside it."""
-        return kind if self._namespace == "lock" else f"{self._namespace}:{kind}"
+    def store_access(self) -> StoreAccess[Wire, Lease]:
+        """The client's store, for packages that are built on this client."""
+        return self._core
 
     def __enter__(self) -> Self:
-        try:
-            run(self._engine.open())
-        except BaseException:
-            self.close()
-            raise
+        run(self._core.open())
         return self
 
     def __exit__(
@@ -231,11 +184,7 @@ class Client:
 
     def close(self) -> None:
         """Stop renewing and disconnect. Leases that are still held end with their ttl."""
-        run(self._engine.close())
-        run(self._once.close())
-        for engine in (self._run_engine, *self._beside):
-            run(engine.close())
-        run(self._store.close())
+        run(self._core.close())
 
     def lock(
         self,
@@ -388,22 +337,22 @@ class Client:
         async def work() -> R:  # it blocks and never suspends, as all that runs here
             return self._run_once(key, fn, ttl, lease_ttl, wait)
 
-        return run(self._run_engine.observed("once", key, work))
+        return run(self._core.once_engine.observed("once", key, work))
 
     def _run_once(self, key: str, fn: Callable[[], R], ttl: float, lease_ttl: float, wait: float | None) -> R:
-        if kept := run(self._once.recall(key)):
+        if kept := run(self._core.once.recall(key)):
             return kept[0]
-        engine = self._run_engine
+        engine = self._core.once_engine
         context: LockContext[Lease] = LockContext(
             lambda: run(engine.acquire(key, lease_ttl, wait, "exclusive", None, True, None, None))
         )
         try:
             lease = context.__enter__()
         except LockBusy as busy:
-            return run(self._once.recall_instead(key, busy))
+            return run(self._core.once.recall_instead(key, busy))
         encoded = ""
         try:
-            kept = run(self._once.recall(key))
+            kept = run(self._core.once.recall(key))
             if not kept:
                 encoded = encode_result(key, fn())
                 lease.check()
@@ -412,7 +361,7 @@ class Client:
             raise
         if not kept:
             # If it does not end well, nothing is given back here: what becomes of the lease is decided there.
-            kept = [run(self._once.finish(lease, encoded, ttl))]
+            kept = [run(self._core.once.finish(lease, encoded, ttl))]
         context.__exit__(None, None, None)
         return kept[0]
 
@@ -420,7 +369,9 @@ class Client:
         """Whether nobody has asked this before; see `leasehold.client.Client.first_time`."""
         key = key_of(operation, unique_key)
         check_keep(ttl)
-        return run(self._run_engine.observed("first_time", key, lambda: self._once.first_time(key, ttl)))
+        return run(
+            self._core.once_engine.observed("first_time", key, lambda: self._core.once.first_time(key, ttl))
+        )
 
     def inspect(self, name: str) -> LockInfo:
         """Who holds the lock and how many wait for it, as it was when the store answered."""
@@ -439,15 +390,7 @@ class Client:
         """What an operator should know about the store, each with what to do; see `leasehold doctor`."""
         from leasehold.valkey.doctor import diagnose  # noqa: PLC0415 - for one command of an operator
 
-        return run(diagnose(self._wire, self._engine))
-
-    def after_fork(self) -> None:
-        """In a child process: own nothing of what the parent holds."""
-        self._random.after_fork()
-        self._store.after_fork()
-        self._engine.after_fork(Threads())
-        for engine in (self._run_engine, *self._beside):
-            engine.after_fork(Threads())
+        return run(diagnose(self._core.transport, self._engine))
 
 
 def connect(

@@ -7,22 +7,16 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from leasehold.client_core import ClientCore
 from leasehold.core import validation
-from leasehold.core.backoff import Backoff
-from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
 from leasehold.core.multi_lock import LeasesState, acquire_all
-from leasehold.core.observer import Lookout
-from leasehold.core.once import Once, check_keep, check_once, encode_result, key_of
-from leasehold.core.waiters import alive_for
+from leasehold.core.once import check_keep, check_once, encode_result, key_of
 from leasehold.errors import LeaseLost, LockBusy, StoreError
 from leasehold.runtime import clock
 from leasehold.runtime.asyncio_runtime import TaskClock, Tasks
-from leasehold.runtime.fork import tell_after_fork
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.valkey.once_store import ValkeyResults
-from leasehold.valkey.options import check_options, default_holder
-from leasehold.valkey.store import ValkeyStore
+from leasehold.valkey.options import check_options
 from leasehold.valkey.transport.async_transport import Connection
 
 if TYPE_CHECKING:
@@ -31,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from leasehold.core.notifications import Tickets
-    from leasehold.core.observer import Kind
+    from leasehold.client_core import StoreAccess
+    from leasehold.core.engine import Engine
     from leasehold.core.replies import LockInfo, Mode, OnLoss
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.doctor import Finding
@@ -41,7 +35,6 @@ if TYPE_CHECKING:
 
 H = TypeVar("H", "Lease", "Leases")
 R = TypeVar("R")
-S = TypeVar("S", bound=ValkeyStore)
 
 
 class Lease(LeaseState):
@@ -212,70 +205,28 @@ class Client:
         retry_interval: float,
         where: str = "",
     ) -> None:
-        self._concurrency = tasks
-        validation.check_duration(timeout, "timeout")
-        validation.check_duration(retry_interval, "retry_interval")
-        self._random = SystemRandom()
-        self.lookout = Lookout(where)
-        """Who is told what this client does; see `leasehold.observe`."""
-        self._wire = wire
-        self._namespace = namespace
-        self._live = alive_for(retry_interval)
-        self._store = ValkeyStore(wire, namespace=namespace, live=self._live)
-        self._holder: Callable[[], Holder] = default_holder if holder is None else lambda: holder
-        self._patience = timeout
-        self._retry = Backoff(first=retry_interval / 5, cap=retry_interval)
-        self._engine = self._make_engine(self._store)
-        results = ValkeyResults(wire, namespace=namespace, live=self._live)
-        self._run_engine = self._make_engine(results.leases, tickets=self._engine.tickets, kind="once")
-        self._once = Once(self._run_engine, results)
-        self._beside: list[Engine[Lease]] = []
-        tell_after_fork(self)
-
-    def _make_engine(
-        self, store: ValkeyStore, tickets: Tickets | None = None, kind: Kind = "lock"
-    ) -> Engine[Lease]:
-        return Engine(
-            store,
-            TaskClock(),
-            self._random,
-            self._concurrency,
+        self._core = ClientCore(
+            wire,
+            clock=TaskClock(),
+            concurrency=tasks,
             make_lease=Lease,
-            holder=self._holder,
-            patience=self._patience,
-            retry=self._retry,
-            tickets=tickets,
-            kind=kind,
-            lookout=self.lookout,
+            holder=holder,
+            namespace=namespace,
+            timeout=timeout,
+            retry_interval=retry_interval,
+            where=where,
         )
+        self.lookout = self._core.lookout
+        """Who is told what this client does; see `leasehold.observe`."""
+        self._engine = self._core.engine
 
     @property
-    def wire(self) -> ListeningWire:
-        """The connection to the store, for what is built on this client."""
-        return self._wire
-
-    def beside(self, kind: Kind, make_store: Callable[..., S]) -> tuple[Engine[Lease], S]:
-        """An engine for locks of another ``kind`` on this client's connection, for what is built on this client.
-
-        ``make_store`` is given the wire, the namespace and how long waiters count as alive. What belongs to the engine
-        ends with the client.
-        """
-        store = make_store(self._wire, namespace=self.namespace_of(kind), live=self._live)
-        engine = self._make_engine(store, tickets=self._engine.tickets, kind=kind)
-        self._beside.append(engine)
-        return engine, store
-
-    def namespace_of(self, kind: str) -> str:
-        """What the keys of another ``kind`` begin with: "lock" keeps its name for itself, and others go beside it."""
-        return kind if self._namespace == "lock" else f"{self._namespace}:{kind}"
+    def store_access(self) -> StoreAccess[ListeningWire, Lease]:
+        """The client's store, for packages that are built on this client."""
+        return self._core
 
     async def __aenter__(self) -> Self:
-        self._concurrency.check()
-        try:
-            await self._engine.open()
-        except BaseException:
-            await self.close()
-            raise
+        await self._core.open()
         return self
 
     async def __aexit__(
@@ -285,14 +236,7 @@ class Client:
 
     async def close(self) -> None:
         """Stop renewing and disconnect. Leases that are still held end with their ttl."""
-        try:
-            await self._engine.close()
-            await self._once.close()
-            for engine in (self._run_engine, *self._beside):
-                await engine.close()
-            await self._concurrency.close()
-        finally:
-            await self._store.close()
+        await self._core.close()
 
     def lock(
         self,
@@ -450,16 +394,16 @@ class Client:
         nobody runs ``fn`` again before the lease has ended.
         """
         check_once(key, fn, ttl)
-        return await self._run_engine.observed(
+        return await self._core.once_engine.observed(
             "once", key, lambda: self._run_once(key, fn, ttl, lease_ttl, wait)
         )
 
     async def _run_once(
         self, key: str, fn: Callable[[], Awaitable[R] | R], ttl: float, lease_ttl: float, wait: float | None
     ) -> R:
-        if kept := await self._once.recall(key):
+        if kept := await self._core.once.recall(key):
             return kept[0]
-        engine = self._run_engine
+        engine = self._core.once_engine
         context: LockContext[Lease] = LockContext(
             engine,
             lambda: engine.acquire(key, lease_ttl, wait, "exclusive", None, True, None, None),
@@ -468,10 +412,10 @@ class Client:
         try:
             lease = await context.__aenter__()
         except LockBusy as busy:
-            return await self._once.recall_instead(key, busy)
+            return await self._core.once.recall_instead(key, busy)
         encoded = ""
         try:
-            kept = await self._once.recall(key)
+            kept = await self._core.once.recall(key)
             if not kept:
                 result = fn()
                 if inspect.isawaitable(result):
@@ -484,7 +428,7 @@ class Client:
         if not kept:
             # If it does not end well, nothing is given back here: what becomes of the lease is decided there.
             context.let_go()
-            kept = [await self._once.finish(lease, encoded, ttl)]
+            kept = [await self._core.once.finish(lease, encoded, ttl)]
         await context.__aexit__(None, None, None)
         return kept[0]
 
@@ -496,7 +440,9 @@ class Client:
         """
         key = key_of(operation, unique_key)
         check_keep(ttl)
-        return await self._run_engine.observed("first_time", key, lambda: self._once.first_time(key, ttl))
+        return await self._core.once_engine.observed(
+            "first_time", key, lambda: self._core.once.first_time(key, ttl)
+        )
 
     async def inspect(self, name: str) -> LockInfo:
         """Who holds the lock and how many wait for it, as it was when the store answered."""
@@ -522,16 +468,7 @@ class Client:
         """What an operator should know about the store, each with what to do; see `leasehold doctor`."""
         from leasehold.valkey.doctor import diagnose  # noqa: PLC0415 - for one command of an operator
 
-        return await diagnose(self._wire, self._engine)
-
-    def after_fork(self) -> None:
-        """In a child process: own nothing of what the parent holds."""
-        self._concurrency.after_fork()
-        self._random.after_fork()
-        self._store.after_fork()
-        self._engine.after_fork(self._concurrency)
-        for engine in (self._run_engine, *self._beside):
-            engine.after_fork(self._concurrency)
+        return await diagnose(self._core.transport, self._engine)
 
 
 def connect(

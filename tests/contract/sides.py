@@ -142,11 +142,11 @@ class Locks:
     @property
     def hears(self) -> bool:
         """Whether the store's news reach this side: not over a redis-py client, which has no ear for them."""
-        return not isinstance(self.client._wire, AsyncBorrowed | BlockingBorrowed)
+        return not isinstance(self.client.store_access.transport, AsyncBorrowed | BlockingBorrowed)
 
     async def listening(self, admin: redis.Redis) -> None:
         """Wait until this side hears: a blocking client begins to listen when it has talked for the first time."""
-        channel = channel_name(self.client._wire.channel)
+        channel = channel_name(self.client.store_access.transport.channel)
         if self.hears:
             await eventually_async(lambda: dict(admin.pubsub_numsub(channel))[channel.encode()] == 1)
 

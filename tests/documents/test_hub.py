@@ -122,7 +122,7 @@ async def watched(valkey):
     """A hub that listens to nobody, the document's lock, and a watcher."""
     async with leasehold.connect(valkey.url) as client:
         documents = DocumentLocks(client, DictStore("doc"), times=TIMES)
-        hub = Hub(documents, gate=Gate(Roles()), notices=Notices(client.wire))
+        hub = Hub(documents, gate=Gate(Roles()), notices=Notices(client.store_access.transport))
         watcher = Watcher(BOB)
         async with hub.joining("doc") as room:
             room.members.add(watcher)
@@ -260,7 +260,7 @@ async def test_a_join_that_fails_leaves_no_room_behind(valkey, own_server) -> No
     server = own_server("valkey9")
     async with leasehold.connect(server.url, timeout=0.3) as client:
         documents = DocumentLocks(client, DictStore("doc"), times=TIMES)
-        hub = Hub(documents, gate=Gate(Roles()), notices=Notices(client.wire))
+        hub = Hub(documents, gate=Gate(Roles()), notices=Notices(client.store_access.transport))
         server.kill()
         with pytest.raises(StoreUnavailable):
             async with hub.joining("doc"):

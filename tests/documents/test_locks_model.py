@@ -20,15 +20,17 @@ async def ramble(server, *, documents, steps, seed, forgetful=False):
     """So many documents at once, each with its model."""
     # So patient that nothing is asked twice, which the model knows nothing of.
     async with leasehold.connect(server.url, timeout=100) as client:
-        ledger = Ledger(client.wire, TIMES)
+        ledger = Ledger(client.store_access.transport, TIMES)
         rambles = {name: Ramble(name, ledger, seed) for name in (f"doc-{n}" for n in range(documents))}
-        bulletin = Bulletin(client.wire)
+        bulletin = Bulletin(client.store_access.transport)
         bulletin.listen(lambda event: rambles[event.state.document_id].events.append(event), lambda: None)
         assert await bulletin.open()
 
         async def forget():
             # Behind everything that was sent before, and before everything that is sent after.
-            await (client.wire.session or await client.wire.open_session()).call("FLUSHALL")
+            await (
+                client.store_access.transport.session or await client.store_access.transport.open_session()
+            ).call("FLUSHALL")
             for one in rambles.values():
                 one.model.forget()
 
@@ -36,7 +38,7 @@ async def ramble(server, *, documents, steps, seed, forgetful=False):
             for one in rambles.values():
                 together.create_task(one.run(steps, forget if forgetful else None))
         # What was told before the last answer has been heard when this one is.
-        await (await client.wire.open_session()).call("PING")
+        await (await client.store_access.transport.open_session()).call("PING")
         return list(rambles.values())
 
 

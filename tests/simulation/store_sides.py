@@ -119,11 +119,11 @@ class ServerWorld:
             client = leasehold.blocking.connect(self._server.url)
             self._stack.push_async_callback(asyncio.to_thread, client.close)
         # A store of our own on the client's wire: this is about the store, and its own idea of being alive.
-        store = ValkeyStore(client._wire, namespace="lock", live=live)
+        store = ValkeyStore(client.store_access.transport, namespace="lock", live=live)
         teller = Teller(store, is_blocking=self._side == "blocking")
         store.listen(teller.news.append)
         await teller.do("open")
-        channel = channel_name(client._wire.channel)
+        channel = channel_name(client.store_access.transport.channel)
         with self._server.admin() as admin:
             await eventually_async(lambda: dict(admin.pubsub_numsub(channel))[channel.encode()] == 1)
         return teller

@@ -357,7 +357,7 @@ def test_an_abandoned_lease_is_neither_renewed_nor_given_back(world, store, engi
 def test_a_forked_child_owns_no_lease_of_its_parent(world, store, engine, hold):
     lease = hold(ttl=30)
     assert lease.is_ours
-    engine.after_fork(world)
+    engine.after_fork()
     assert not lease.is_ours
     assert lease.is_lost
     assert lease.remaining() == 0
@@ -370,7 +370,7 @@ def test_a_forked_child_owns_no_lease_of_its_parent(world, store, engine, hold):
 def test_a_forked_child_does_not_touch_what_its_parent_holds(world, store, engine, hold, verb):
     lease = hold(ttl=30)
     store.calls.clear()
-    engine.after_fork(world)
+    engine.after_fork()
     with pytest.raises(LeaseLost):
         world.run(getattr(engine, verb)(lease))
     world.advance(60)
@@ -384,14 +384,14 @@ def test_a_forked_child_does_not_wait_for_a_renewal_of_its_parent(world, store, 
     store.answer("renew", NEVER)
     world.advance(1.1)
     assert lease.exchange is not None
-    engine.after_fork(world)
+    engine.after_fork()
     with pytest.raises(LeaseLost):
         world.run(getattr(engine, verb)(lease))
 
 
 def test_a_forked_child_can_acquire_for_itself(world, store, engine, hold):
     hold(ttl=30)
-    engine.after_fork(world)
+    engine.after_fork()
     lease = hold("b", ttl=30)
     assert lease.is_ours
     lease.check()
@@ -402,7 +402,7 @@ def test_a_forked_child_shows_itself_and_not_its_parent_as_the_holder(world, sto
     engine = make_engine(world, store)
     engine._default_holder = lambda: next(pids)
     engine._start_afresh()
-    engine.after_fork(world)
+    engine.after_fork()
     store.answer("acquire", granted(1, 30))
     lease = world.run(engine.acquire("a", **asking()))
     assert lease.holder == "child"

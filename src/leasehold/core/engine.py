@@ -83,9 +83,8 @@ class Engine(Generic[L]):
         )
         self._is_closed = False
 
-    def after_fork(self, concurrency: Concurrency) -> None:
+    def after_fork(self) -> None:
         """In a child process: own nothing of what the parent holds."""
-        self.concurrency = concurrency
         self.generation += 1
         self._start_afresh()
 

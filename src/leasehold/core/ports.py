@@ -88,6 +88,14 @@ class Concurrency(Protocol):
         """Run ``work`` beside the caller where that is possible, and at once where it is not."""
         ...
 
+    def after_fork(self) -> None:
+        """In a child process: drop what runs in the parent."""
+        ...
+
+    async def close(self) -> None:
+        """End what still runs, as far as it can be ended from outside."""
+        ...
+
 
 class Store(Protocol):
     """The store of leases. Every method raises `StoreUnavailable` when the outcome is unknown.

@@ -104,7 +104,11 @@ def lock_router(
     from pages of the same host and of ``allowed_origins``. ``documents`` if the application has them already.
     """
     documents = documents or DocumentLocks(locks, store, times=times)
-    gate, notices, tickets = Gate(access), Notices(locks.wire), Tickets(locks.wire)
+    gate, notices, tickets = (
+        Gate(access),
+        Notices(locks.store_access.transport),
+        Tickets(locks.store_access.transport),
+    )
     hub = Hub(documents, gate=gate, notices=notices, limits=limits)
     router = LockRouter(documents, hub=hub, notices=notices, prefix=prefix)
     add_lock_routes(router, documents, gate=gate, current_user=current_user)

@@ -37,9 +37,9 @@ class DocumentLocks:
         self.times = times or Times()
         self.lookout = locks.lookout
         self._store = store
-        self._ledger = Ledger(locks.wire, self.times)
+        self._ledger = Ledger(locks.store_access.transport, self.times)
         self._registrar = Registrar(self._ledger, store)
-        self._bulletin = Bulletin(locks.wire)
+        self._bulletin = Bulletin(locks.store_access.transport)
 
     @watched("acquire")
     async def acquire(self, document_id: str, editor: Editor, *, move: bool = False) -> Granted | Busy:

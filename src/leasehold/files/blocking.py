@@ -233,12 +233,12 @@ class FileLocks:
                 f"this is for leasehold.blocking.connect(...), not {type(locks).__module__}.{type(locks).__name__}; "
                 "leasehold.files.FileLocks is for asyncio"
             )
-        engine, store = locks.beside("file", FileStore)
+        engine, store = locks.store_access.engine_for("file", FileStore)
         self._office: Office[Lease] = Office(
             engine,
             store,
-            locks.wire,
-            locks.namespace_of("file_session"),
+            locks.store_access.transport,
+            locks.store_access.namespace_of("file_session"),
             ThreadWorld(),
             root=root,
             project=project,

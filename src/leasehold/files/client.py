@@ -296,12 +296,12 @@ class FileLocks:
                 f"FileLocks is for leasehold.connect(...), not {type(locks).__module__}.{type(locks).__name__}; "
                 "leasehold.files.blocking.FileLocks is for blocking clients"
             )
-        engine, store = locks.beside("file", FileStore)
+        engine, store = locks.store_access.engine_for("file", FileStore)
         self._office: Office[Lease] = Office(
             engine,
             store,
-            locks.wire,
-            locks.namespace_of("file_session"),
+            locks.store_access.transport,
+            locks.store_access.namespace_of("file_session"),
             TaskWorld(),
             root=root,
             project=project,

@@ -54,3 +54,9 @@ class Threads:
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do ``work`` at once, in the caller's thread."""
         run(work)
+
+    def after_fork(self) -> None:
+        """Nothing to drop: the parent's threads are not in the child."""
+
+    async def close(self) -> None:
+        """Nothing to end: each loop ends by itself when it is stopped."""

@@ -86,7 +86,10 @@ async def _ask_database(services: Services) -> None:
 
 
 async def _ask_store(services: Services) -> None:
-    session = services.client.wire.session or await services.client.wire.open_session()
+    session = (
+        services.client.store_access.transport.session
+        or await services.client.store_access.transport.open_session()
+    )
     reply = await session.call("PING")
     if isinstance(reply, Exception):  # it is loading its data, say, or has a new password
         raise StoreRefused(str(reply)) from reply
