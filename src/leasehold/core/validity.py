@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 # Two clocks that are to agree on an interval may differ by this much: one percent of it, as Redlock
 # allows, and two milliseconds for the resolution of the server's expiry.
 _DRIFT_PER_SECOND = 0.01
@@ -21,3 +23,8 @@ def drifted(seconds: float) -> float:
 def ttl_for(trusted: float) -> float:
     """The ttl to ask for so that ``trusted`` seconds of it can be relied on."""
     return (trusted + _DRIFT_ALWAYS) / (1 - _DRIFT_PER_SECOND)
+
+
+def to_ms(seconds: float) -> int:
+    """Whole milliseconds, rounded up: the store must not end a lease before its holder does."""
+    return ceil(seconds * 1000)

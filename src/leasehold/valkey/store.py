@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from math import ceil
 from typing import TYPE_CHECKING
 
 from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, Look, Refusal
+from leasehold.core.validity import to_ms
 from leasehold.errors import StoreError, StoreRefused
 from leasehold.valkey import notifications, scripts
 from leasehold.valkey.commands import ScriptVerb, Verb
@@ -40,7 +40,7 @@ class ValkeyStore:
         self._wire = wire
         self._runner = Runner(wire)
         self._namespace = namespace
-        self._live_ms = _ms(live)
+        self._live_ms = to_ms(live)
         self._acquire = ScriptVerb(namespace, scripts.ACQUIRE, bare)
         self._look = ScriptVerb(namespace, scripts.LOOK, bare)
         self._renew = ScriptVerb(namespace, scripts.RENEW, bare)
@@ -81,7 +81,7 @@ class ValkeyStore:
         session = self._wire.session or await self._wire.open_session()
         arguments = (
             *self._grant_arguments(session, token, ticket, ttl, floor, holder, mode),
-            _FOR_EVER_MS if wait is None else _ms(wait),
+            _FOR_EVER_MS if wait is None else to_ms(wait),
             self._live_ms,
         )
         reply = await session.run(self._acquire, name, arguments)
@@ -133,7 +133,7 @@ class ValkeyStore:
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewAnswer]:
         """See the port."""
         calls = [
-            Call(self._renew, renewal.name, (renewal.token, renewal.fence, _ms(renewal.ttl)))
+            Call(self._renew, renewal.name, (renewal.token, renewal.fence, to_ms(renewal.ttl)))
             for renewal in renewals
         ]
         return [self._renewed(reply) for reply in await self._runner.run_many(calls)]
@@ -243,7 +243,7 @@ class ValkeyStore:
         least = f"@{floor}" if own_floor is None else max(floor, own_floor)
         kind = "x" if mode == "exclusive" else "s"
         record = f"2{kind}{token}{self._wire.channel}{ticket} 0 {session.now_ms()} {holder}"
-        return (record, _ms(ttl), least)
+        return (record, to_ms(ttl), least)
 
     def _seen(self, reply: Reply) -> Look | StoreError:
         try:
@@ -299,11 +299,6 @@ def _place(place: Reply) -> int | Grant | None:
 
 def _mode(kind: bytes) -> Mode | None:
     return _MODES.get(kind, "exclusive") if kind else None
-
-
-def _ms(seconds: float) -> int:
-    """Whole milliseconds, rounded up: the store must not end a lease before its holder does."""
-    return ceil(seconds * 1000)
 
 
 def _seconds(milliseconds: int) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from math import ceil
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from leasehold.core.validity import to_ms
 from leasehold.documents.store import scripts
 from leasehold.documents.store.decoding import NAMESPACE, read_hold, read_state
 from leasehold.errors import StoreRefused, StoreUnavailable
@@ -43,8 +43,8 @@ class Ledger:
 
     def __init__(self, wire: Wire, times: Times) -> None:
         self._runner = Runner(wire)
-        self._ttl_ms = ceil(times.ttl * 1000)
-        self._save_ms = ceil(times.save_within * 1000)
+        self._ttl_ms = to_ms(times.ttl)
+        self._save_ms = to_ms(times.save_within)
         self._acquire = ScriptVerb(NAMESPACE, scripts.ACQUIRE)
         self._heartbeat = ScriptVerb(NAMESPACE, scripts.HEARTBEAT)
         self._release = ScriptVerb(NAMESPACE, scripts.RELEASE)
@@ -61,7 +61,7 @@ class Ledger:
 
     async def heartbeat(self, document_id: str, editor: Editor, *, idle_for: float | None) -> Answer:
         """``extended`` or ``lost``."""
-        idle_ms = "" if idle_for is None else str(ceil(idle_for * 1000))
+        idle_ms = "" if idle_for is None else str(to_ms(idle_for))
         return await self._ask(
             self._heartbeat, document_id, idle_ms, editor.user_id, editor.tab, self._ttl_ms
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
+from leasehold.core.validity import to_ms
 from leasehold.errors import NotAllowed
 from leasehold.files import scripts
 from leasehold.files.sessions.entries import read_entry
@@ -61,8 +61,8 @@ class Book:
         self._session_id = session_id
         self._secret = secret
         self._held = held
-        self._ttl_ms = ceil(settings.session_ttl * 1000)
-        self._history_ms = ceil((settings.history_ttl or settings.session_ttl) * 1000)
+        self._ttl_ms = to_ms(settings.session_ttl)
+        self._history_ms = to_ms(settings.history_ttl or settings.session_ttl)
         self._open = ScriptVerb(namespace, scripts.OPEN_SESSION, "session")
         self._note = ScriptVerb(namespace, scripts.NOTE, "session")
         self._recall = ScriptVerb(namespace, scripts.RECALL, "session")

@@ -15,12 +15,12 @@ that the outcome is unknown. Writing again with the same fence is always allowed
 from __future__ import annotations
 
 import secrets
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from leasehold.core.sync_runner import run
 from leasehold.core.validation import check_duration
+from leasehold.core.validity import to_ms
 from leasehold.errors import InvalidRequest, StaleFence, StoreError
 from leasehold.operations.guards.presented_fence import present
 from leasehold.valkey import scripts
@@ -214,4 +214,4 @@ def _run(client: Any, work: Callable[[Wire], Coroutine[Any, Any, T]]) -> T | Awa
 
 
 def _ms(seconds: float, what: str) -> int:
-    return ceil(check_duration(seconds, what) * 1000)
+    return to_ms(check_duration(seconds, what))
