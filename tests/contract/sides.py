@@ -166,7 +166,7 @@ class Locks:
 
     async def ask_store(self, verb: str, *args: Any) -> Any:
         """Call the store behind the client, for what the public verbs do not show."""
-        call = getattr(self.client._store, verb)
+        call = getattr(self.client._engine.store, verb)
         if self.is_blocking:
             return await asyncio.to_thread(lambda: run(call(*args)))
         return await call(*args)
