@@ -12,11 +12,11 @@ from leasehold.core import validation
 from leasehold.core.lease import LeaseState
 from leasehold.core.multi_lock import LeasesState, acquire_all
 from leasehold.core.once import check_keep, check_once, encode_result, key_of
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.errors import LeaseLost, LockBusy, StoreError
 from leasehold.runtime import clock
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.runtime.thread_runtime import ThreadClock, Threads
+from leasehold.runtime.thread_runtime import ThreadClock, ThreadConcurrency
 from leasehold.valkey.options import check_options
 from leasehold.valkey.transport.blocking_transport import Pool
 
@@ -60,7 +60,7 @@ class Lease(LeaseState):
         is then what it was before, until its deadline.
         """
         with self._my_turn():
-            run(self._engine.renew(self, ttl))
+            run_sync(self._engine.renew(self, ttl))
 
     def release(self) -> None:
         """Give the lock back. Doing it twice is harmless.
@@ -70,7 +70,7 @@ class Lease(LeaseState):
         if the store gave no answer: it then ends with its ttl at the latest.
         """
         with self._my_turn():
-            run(self._engine.release(self))
+            run_sync(self._engine.release(self))
 
     def _my_turn(self) -> AbstractContextManager[object]:
         # In a forked child the lock may have been copied while another thread held it, and that thread
@@ -83,7 +83,7 @@ class Lease(LeaseState):
 
     def lost(self, timeout: float | None = None) -> LossReason | None:
         """Wait until the lease has ended, and say why; None if ``timeout`` seconds passed first."""
-        return run(self._engine.lost(self, timeout))
+        return run_sync(self.wait_until_lost(timeout))
 
 
 class Leases(LeasesState[Lease]):
@@ -91,15 +91,15 @@ class Leases(LeasesState[Lease]):
 
     def renew(self, ttl: float | None = None) -> None:
         """Extend each of them to ``ttl`` seconds from now; `LeaseLost` for the first that has ended."""
-        run(self.renew_all(ttl))
+        run_sync(self.renew_all(ttl))
 
     def release(self) -> None:
         """Give all of them back, and then raise what went wrong with the first that could not be."""
-        run(self.release_all())
+        run_sync(self.release_all())
 
     def lost(self, timeout: float | None = None) -> LossReason | None:
         """Wait until any of them has ended, and say why; None if ``timeout`` seconds passed first."""
-        return run(self.wait_until_lost(timeout))
+        return run_sync(self.wait_until_lost(timeout))
 
 
 class LockContext(Generic[H]):
@@ -156,7 +156,7 @@ class Client:
         self._core = ClientCore(
             wire,
             clock=ThreadClock(),
-            concurrency=Threads(),
+            concurrency=ThreadConcurrency(),
             make_lease=Lease,
             holder=holder,
             namespace=namespace,
@@ -164,7 +164,7 @@ class Client:
             retry_interval=retry_interval,
             where=where,
         )
-        self.lookout = self._core.lookout
+        self.lookout = self._core.observers
         """Who is told what this client does; see `leasehold.observe`."""
         self._engine = self._core.engine
 
@@ -174,7 +174,7 @@ class Client:
         return self._core
 
     def __enter__(self) -> Self:
-        run(self._core.open())
+        run_sync(self._core.open())
         return self
 
     def __exit__(
@@ -184,7 +184,7 @@ class Client:
 
     def close(self) -> None:
         """Stop renewing and disconnect. Leases that are still held end with their ttl."""
-        run(self._core.close())
+        run_sync(self._core.close())
 
     def lock(
         self,
@@ -235,7 +235,7 @@ class Client:
     ) -> Lease:
         """Get the lock, waiting up to ``wait`` seconds; see `leasehold.client.Client.acquire`."""
         validation.check_on_loss(on_loss)
-        return run(
+        return run_sync(
             self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor, retry_interval)
         )
 
@@ -286,7 +286,9 @@ class Client:
         validation.check_request(several[0], ttl, wait, mode)
 
         def acquire() -> Leases:
-            leases = run(acquire_all(self._engine, several, ttl, wait, mode, holder, renew, max_hold, floor))
+            leases = run_sync(
+                acquire_all(self._engine, several, ttl, wait, mode, holder, renew, max_hold, floor)
+            )
             return Leases(self._engine, leases)
 
         return LockContext(acquire)
@@ -306,7 +308,7 @@ class Client:
     ) -> Lease:
         """Get the lock by force; see `leasehold.client.Client.take`."""
         validation.check_on_loss(on_loss)
-        return run(
+        return run_sync(
             self._engine.take(
                 name,
                 ttl=ttl,
@@ -337,22 +339,22 @@ class Client:
         async def work() -> R:  # it blocks and never suspends, as all that runs here
             return self._run_once(key, fn, ttl, lease_ttl, wait)
 
-        return run(self._core.once_engine.observed("once", key, work))
+        return run_sync(self._core.once_engine.observed("once", key, work))
 
     def _run_once(self, key: str, fn: Callable[[], R], ttl: float, lease_ttl: float, wait: float | None) -> R:
-        if kept := run(self._core.once.recall(key)):
+        if kept := run_sync(self._core.once.recall(key)):
             return kept[0]
         engine = self._core.once_engine
         context: LockContext[Lease] = LockContext(
-            lambda: run(engine.acquire(key, lease_ttl, wait, "exclusive", None, True, None, None))
+            lambda: run_sync(engine.acquire(key, lease_ttl, wait, "exclusive", None, True, None, None))
         )
         try:
             lease = context.__enter__()
         except LockBusy as busy:
-            return run(self._core.once.recall_instead(key, busy))
+            return run_sync(self._core.once.recall_instead(key, busy))
         encoded = ""
         try:
-            kept = run(self._core.once.recall(key))
+            kept = run_sync(self._core.once.recall(key))
             if not kept:
                 encoded = encode_result(key, fn())
                 lease.check()
@@ -361,7 +363,7 @@ class Client:
             raise
         if not kept:
             # If it does not end well, nothing is given back here: what becomes of the lease is decided there.
-            kept = [run(self._core.once.finish(lease, encoded, ttl))]
+            kept = [run_sync(self._core.once.finish(lease, encoded, ttl))]
         context.__exit__(None, None, None)
         return kept[0]
 
@@ -369,19 +371,19 @@ class Client:
         """Whether nobody has asked this before; see `leasehold.client.Client.first_time`."""
         key = key_of(operation, unique_key)
         check_keep(ttl)
-        return run(
+        return run_sync(
             self._core.once_engine.observed("first_time", key, lambda: self._core.once.first_time(key, ttl))
         )
 
     def inspect(self, name: str) -> LockInfo:
         """Who holds the lock and how many wait for it, as it was when the store answered."""
-        return run(self._engine.inspect(name))
+        return run_sync(self._engine.inspect(name))
 
     def list(self, pattern: str = "*") -> Iterator[LockInfo]:
         """The locks whose names match ``pattern``; see `leasehold.client.Client.list`."""
         cursor = 0
         while True:
-            cursor, found = run(self._engine.page(pattern, cursor))
+            cursor, found = run_sync(self._engine.page(pattern, cursor))
             yield from found
             if not cursor:
                 return
@@ -390,7 +392,7 @@ class Client:
         """What an operator should know about the store, each with what to do; see `leasehold doctor`."""
         from leasehold.valkey.doctor import diagnose  # noqa: PLC0415 - for one command of an operator
 
-        return run(diagnose(self._core.transport, self._engine))
+        return run_sync(diagnose(self._core.transport, self._engine))
 
 
 def connect(

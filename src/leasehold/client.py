@@ -14,7 +14,7 @@ from leasehold.core.multi_lock import LeasesState, acquire_all
 from leasehold.core.once import check_keep, check_once, encode_result, key_of
 from leasehold.errors import LeaseLost, LockBusy, StoreError
 from leasehold.runtime import clock
-from leasehold.runtime.asyncio_runtime import TaskClock, Tasks
+from leasehold.runtime.asyncio_runtime import AsyncioClock, AsyncioConcurrency
 from leasehold.runtime.randomness import SystemRandom
 from leasehold.valkey.options import check_options
 from leasehold.valkey.transport.async_transport import Connection
@@ -71,7 +71,7 @@ class Lease(LeaseState):
 
     async def lost(self, timeout: float | None = None) -> LossReason | None:
         """Wait until the lease has ended, and say why; None if ``timeout`` seconds passed first."""
-        return await self._engine.lost(self, timeout)
+        return await self.wait_until_lost(timeout)
 
     def on_end(self) -> None:
         """Tell the body of ``async with``."""
@@ -198,7 +198,7 @@ class Client:
         self,
         wire: ListeningWire,
         *,
-        tasks: Tasks,
+        tasks: AsyncioConcurrency,
         holder: Holder | None,
         namespace: str,
         timeout: float,
@@ -207,7 +207,7 @@ class Client:
     ) -> None:
         self._core = ClientCore(
             wire,
-            clock=TaskClock(),
+            clock=AsyncioClock(),
             concurrency=tasks,
             make_lease=Lease,
             holder=holder,
@@ -216,7 +216,7 @@ class Client:
             retry_interval=retry_interval,
             where=where,
         )
-        self.lookout = self._core.lookout
+        self.lookout = self._core.observers
         """Who is told what this client does; see `leasehold.observe`."""
         self._engine = self._core.engine
 
@@ -501,7 +501,7 @@ def connect(
         allow_eviction=allow_eviction,
         max_connections=max_connections,
     )
-    tasks = Tasks()
+    tasks = AsyncioConcurrency()
     wire = Connection(options, clock=clock.now, fraction=SystemRandom().fraction, check_loop=tasks.check)
     return Client(
         wire,

@@ -8,10 +8,10 @@ from leasehold.core import validation
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
-from leasehold.core.observer import Lookout
+from leasehold.core.observer import Observers
 from leasehold.core.once import Once
 from leasehold.core.waiters import alive_for
-from leasehold.runtime.fork import tell_after_fork
+from leasehold.runtime.fork import register_after_fork
 from leasehold.runtime.randomness import SystemRandom
 from leasehold.valkey.once_store import ValkeyResults
 from leasehold.valkey.options import default_holder
@@ -67,7 +67,7 @@ class ClientCore(Generic[T, L]):
         validation.check_duration(timeout, "timeout")
         validation.check_duration(retry_interval, "retry_interval")
         self.transport = transport
-        self.lookout = Lookout(where)
+        self.observers = Observers(where)
         self._clock = clock
         self._concurrency = concurrency
         self._make_lease = make_lease
@@ -75,15 +75,15 @@ class ClientCore(Generic[T, L]):
         self._namespace = namespace
         self._live = alive_for(retry_interval)
         self._holder: Callable[[], Holder] = default_holder if holder is None else lambda: holder
-        self._patience = timeout
-        self._retry = Backoff(first=retry_interval / 5, cap=retry_interval)
+        self._timeout = timeout
+        self._backoff = Backoff(first=retry_interval / 5, cap=retry_interval)
         self._engines: list[Engine[L]] = []
         self._store = ValkeyStore(transport, namespace=namespace, live=self._live)
         self.engine = self._make_engine(self._store, "lock")
         results = ValkeyResults(transport, namespace=namespace, live=self._live)
         self.once_engine = self._make_engine(results.leases, "once")
         self.once = Once(self.once_engine, results)
-        tell_after_fork(self)
+        register_after_fork(self)
 
     def _make_engine(self, store: Store, kind: Kind) -> Engine[L]:
         engine = Engine(
@@ -93,12 +93,12 @@ class ClientCore(Generic[T, L]):
             self._concurrency,
             make_lease=self._make_lease,
             holder=self._holder,
-            patience=self._patience,
-            retry=self._retry,
+            timeout=self._timeout,
+            backoff=self._backoff,
             # The first engine receives the notifications of the transport for all of them.
-            tickets=self._engines[0].tickets if self._engines else None,
+            notifications=self._engines[0].notifications if self._engines else None,
             kind=kind,
-            lookout=self.lookout,
+            observers=self.observers,
         )
         self._engines.append(engine)
         return engine

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from leasehold import blocking, client
 from leasehold.errors import Holder, InvalidRequest
-from leasehold.runtime.asyncio_runtime import Tasks
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 
 if TYPE_CHECKING:
     import redis
@@ -55,7 +55,7 @@ def from_client(
     if isinstance(existing, redis.asyncio.Redis):
         return client.Client(
             redis_py.AsyncBorrowed(existing),
-            tasks=Tasks(),
+            tasks=AsyncioConcurrency(),
             holder=holder,
             namespace=namespace,
             timeout=timeout,

@@ -16,7 +16,7 @@ from tests.support.servers import SERVERS
 from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.valkey.notifications import channel_name
 from leasehold.valkey.transport.redis_py import AsyncBorrowed, BlockingBorrowed
 
@@ -168,7 +168,7 @@ class Locks:
         """Call the store behind the client, for what the public verbs do not show."""
         call = getattr(self.client._engine.store, verb)
         if self.is_blocking:
-            return await asyncio.to_thread(lambda: run(call(*args)))
+            return await asyncio.to_thread(lambda: run_sync(call(*args)))
         return await call(*args)
 
 

@@ -119,7 +119,11 @@ async def test_a_run_that_lost_its_lease_keeps_nothing(on_every_side):
 
     async def behaviour(locks, name):
         def lose_the_lease():
-            (lease,) = [lease for lease in locks.client._engine.tickets._known.values() if lease.name == name]
+            (lease,) = [
+                lease
+                for lease in locks.client._engine.notifications._recipients.values()
+                if lease.name == name
+            ]
             lease.end("expired")
             return "too late"
 

@@ -20,7 +20,7 @@ from tests.contract.lines import (
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold import AcquireTimeout, LockBusy, StoreError
-from leasehold.core.replies import DONE, Busy, Line, Renewal
+from leasehold.core.replies import DONE, Busy, LockWaiters, Renewal
 
 # Clients that look so rarely count as alive for four times as long: no stall of the machine costs them their place.
 RARELY = {"retry_interval": 5}
@@ -154,17 +154,17 @@ async def test_looking_tells_the_place_the_grant_and_who_is_not_known(combinatio
     fence, *_ = await locks.ask("a", token(1), ttl=300)
     await locks.ask("a", token(2), wait=LONG)
     await locks.ask("a", token(3), wait=LONG)
-    lines = [Line("a", [token(number) for number in (3, 1, 2, 9)]), Line("b", [token(1)])]
+    lines = [LockWaiters("a", [token(number) for number in (3, 1, 2, 9)]), LockWaiters("b", [token(1)])]
     before = time.time()
     look, nothing = await locks.ask_store("look", lines)
     assert (look.places[0], look.places[2], look.places[3]) == (2, 1, None)
     assert look.places[1][0] == fence
     assert 200 < look.places[1][1] <= 300
     assert 200 < look.remaining <= 300
-    assert abs(look.looked_at - before) < 30
+    assert abs(look.read_at - before) < 30
     assert (nothing.remaining, list(nothing.places)) == (0, [None])
     await locks.ask_store("release", "a", token(1), fence, None)
-    (look,) = await locks.ask_store("look", [Line("a", [token(2)])])
+    (look,) = await locks.ask_store("look", [LockWaiters("a", [token(2)])])
     assert look.places[0][0] > fence
 
 

@@ -542,16 +542,18 @@ def fork_while_waiting(parent: Any, kind: str, url: str) -> None:
 
     def be_the_child(locks: Any) -> None:
         engine = locks._engine
-        known = [len(engine.tickets._known), len(engine.room._waiters)]
+        known = [len(engine.notifications._recipients), len(engine.waiter_poller._waiters)]
         parent.tell(who="child", pid=os.getpid(), known=known, channel=locks.store_access.transport.channel)
         parent.hear()
-        parent.tell(who="child", known=[len(engine.tickets._known), len(engine.tickets._early)])
+        parent.tell(
+            who="child", known=[len(engine.notifications._recipients), len(engine.notifications._early)]
+        )
         time.sleep(600)
 
     async def by_task() -> None:
         async with leasehold.connect(url, client_name="elder", timeout=10) as locks:
             waiting = asyncio.create_task(locks.acquire("deal", ttl=60, wait=None))
-            while not locks._engine.room._waiters:
+            while not locks._engine.waiter_poller._waiters:
                 await asyncio.sleep(0.001)
             parent.tell(who="parent", channel=locks.store_access.transport.channel)
             if os.fork() == 0:
@@ -567,7 +569,7 @@ def fork_while_waiting(parent: Any, kind: str, url: str) -> None:
                 target=lambda: leases.append(locks.acquire("deal", ttl=60, wait=None)), daemon=True
             )
             waiting.start()
-            while not locks._engine.room._waiters or locks.store_access.transport._ear._link is None:
+            while not locks._engine.waiter_poller._waiters or locks.store_access.transport._ear._link is None:
                 time.sleep(0.001)
             parent.tell(who="parent", channel=locks.store_access.transport.channel)
             if os.fork() == 0:

@@ -78,8 +78,8 @@ def play(seed: int, *, make_model: type[ModelStore] = ModelStore) -> Run:
             machine,
             make_lease=watched_leases(history, machine),
             holder=lambda number=number: f"client {number}",
-            patience=TIMEOUT,
-            retry=Backoff(first=INTERVAL / 5, cap=INTERVAL),
+            timeout=TIMEOUT,
+            backoff=Backoff(first=INTERVAL / 5, cap=INTERVAL),
         )
         for each in range(rng.choice((1, 1, 2, 3))):
             worker = Worker(

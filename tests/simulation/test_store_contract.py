@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.store_sides import STORES, open_world
 from tests.support.waiting import LIMIT
 
-from leasehold.core.replies import DONE, Ask, Busy, Ended, Granted, Refusal, Taken
+from leasehold.core.replies import DONE, Busy, Ended, Granted, Refusal, Request, Taken
 
 
 @pytest.fixture(params=STORES)
@@ -372,7 +372,7 @@ async def test_a_writer_who_gives_up_lets_the_readers_behind_it_in(world, ann, b
 
 async def test_several_locks_are_still_ours_when_somebody_waits_for_one(ann, bob):
     """The answer to the first request may have been lost, and somebody has come since."""
-    asks = [Ask(name, "a" * 32, 1, 30.0, 0, '"a"') for name in ("lock", "other")]
+    asks = [Request(name, "a" * 32, 1, 30.0, 0, '"a"') for name in ("lock", "other")]
     grants = await ann.do("acquire_all", asks)
     await bob.ask("b", "other")
     again = await ann.do("acquire_all", asks)
@@ -444,11 +444,11 @@ async def test_fences_grow_whichever_way_the_lock_goes(world, ann, bob):
 
 
 async def test_several_locks_come_all_or_none(ann, bob):
-    asks = [Ask(name, "a" * 32, 1, 30.0, 0, '"a"') for name in ("lock", "other")]
+    asks = [Request(name, "a" * 32, 1, 30.0, 0, '"a"') for name in ("lock", "other")]
     grants = await ann.do("acquire_all", asks)
     assert [remaining for _, remaining, _ in grants] == [30, 30]
     assert [grant[0] for grant in await ann.do("acquire_all", asks)] == [grant[0] for grant in grants]
-    wanted = [Ask(name, "b" * 32, 2, 30.0, 0, '"b"') for name in ("third", "other")]
+    wanted = [Request(name, "b" * 32, 2, 30.0, 0, '"b"') for name in ("third", "other")]
     assert await bob.do("acquire_all", wanted) == "other"
     assert is_grant(await bob.ask("c", "third", wait=0))
 

@@ -132,7 +132,7 @@ def test_two_acquires_never_share_a_token(world, store, engine):
 
 
 def test_patience_ends_after_its_seconds_of_silence(world, store):
-    engine = make_engine(world, store, patience=0.7)
+    engine = make_engine(world, store, timeout=0.7)
     store.usual["acquire"] = SILENCE
     started_at = world.now()
     with pytest.raises(StoreUnavailable):
@@ -141,7 +141,7 @@ def test_patience_ends_after_its_seconds_of_silence(world, store):
 
 
 def test_patience_counts_from_when_the_silence_began(world, store):
-    engine = make_engine(world, store, patience=0.7)
+    engine = make_engine(world, store, timeout=0.7)
     store.answer("acquire", Later(0.3, HELD))
     store.usual["acquire"] = Later(0.5, SILENCE)
     with pytest.raises(StoreUnavailable):
@@ -151,7 +151,7 @@ def test_patience_counts_from_when_the_silence_began(world, store):
 
 
 def test_an_answer_ends_the_silence(world, store):
-    engine = make_engine(world, store, patience=0.7)
+    engine = make_engine(world, store, timeout=0.7)
     store.answer("acquire", *[Later(0.5, SILENCE), HELD] * 4, granted(7, 30))
     lease = world.run(engine.acquire("a", **asking(wait=60)))
     assert lease.fence == 7

@@ -89,7 +89,7 @@ def test_a_release_cancelled_while_it_waits_for_a_renewal_is_done_all_the_same(w
 @pytest.mark.parametrize("renew", [False, True])
 def test_whoever_waits_for_the_end_hears_of_a_shortened_renewal_in_time(world, store, engine, hold, renew):
     lease = hold(ttl=30, renew=renew)
-    waiting = world.start(engine.lost(lease))
+    waiting = world.start(lease.wait_until_lost())
     world.advance(1)
     store.answer("renew", Later(1.9, DONE))
     world.start(engine.renew(lease, 1))

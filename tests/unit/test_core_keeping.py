@@ -13,11 +13,11 @@ from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
 from leasehold.core.replies import DONE, Ended
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.core.validity import trusted_for
 from leasehold.errors import StoreRefused, StoreUnavailable
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.runtime.thread_runtime import ThreadClock, Threads
+from leasehold.runtime.thread_runtime import ThreadClock, ThreadConcurrency
 
 SILENCE = StoreUnavailable("no answer")
 
@@ -387,17 +387,17 @@ def test_a_loss_is_told_in_a_thread_at_the_deadline_although_the_store_hangs():
         HangingStore(),
         clock,
         SystemRandom(),
-        Threads(),
+        ThreadConcurrency(),
         make_lease=LeaseState,
         holder=lambda: "tester",
-        patience=1.0,
-        retry=Backoff(first=0.01, cap=0.05),
+        timeout=1.0,
+        backoff=Backoff(first=0.01, cap=0.05),
     )
-    lease = run(engine.acquire("a", **asking(ttl=0.2, renew=True)))
+    lease = run_sync(engine.acquire("a", **asking(ttl=0.2, renew=True)))
     try:
-        assert run(engine.lost(lease, LIMIT)) == "expired"
+        assert run_sync(lease.wait_until_lost(LIMIT)) == "expired"
         assert not answer_now.is_set()  # told while the store still hangs
         print(f"told {clock.now() - lease.valid_until:.3f} s after the deadline")
     finally:
         answer_now.set()
-        run(engine.close())
+        run_sync(engine.close())

@@ -303,26 +303,26 @@ def test_closing_waits_for_the_clean_up_but_not_for_ever(world, store, engine, h
 
 def test_lost_tells_the_reason_when_the_lease_runs_out(world, engine, hold):
     lease = hold(ttl=1)
-    assert world.run(engine.lost(lease)) == "expired"
+    assert world.run(lease.wait_until_lost()) == "expired"
     assert world.now() == pytest.approx(lease.valid_until)
 
 
 def test_lost_gives_up_after_its_timeout(world, engine, hold):
     lease = hold(ttl=10)
     started_at = world.now()
-    assert world.run(engine.lost(lease, 2)) is None
+    assert world.run(lease.wait_until_lost(2)) is None
     assert world.now() == pytest.approx(started_at + 2)
 
 
 def test_lost_answers_at_once_when_it_is(world, store, engine, hold):
     lease = hold()
     world.run(engine.release(lease))
-    assert world.run(engine.lost(lease)) == "released"
+    assert world.run(lease.wait_until_lost()) == "released"
 
 
 def test_everybody_who_waits_for_the_loss_is_told(world, store, engine, hold):
     lease = hold(ttl=10)
-    waiting = [world.start(engine.lost(lease)) for _ in range(3)]
+    waiting = [world.start(lease.wait_until_lost()) for _ in range(3)]
     world.settle()
     world.run(engine.release(lease))
     world.settle()
@@ -331,7 +331,7 @@ def test_everybody_who_waits_for_the_loss_is_told(world, store, engine, hold):
 
 def test_lost_tells_of_the_deadline_even_after_the_client_was_closed(world, engine, hold):
     lease = hold(ttl=1)
-    waiting = world.start(engine.lost(lease))
+    waiting = world.start(lease.wait_until_lost())
     world.settle()
     world.run(engine.close())
     world.advance(5)
@@ -401,7 +401,7 @@ def test_a_forked_child_shows_itself_and_not_its_parent_as_the_holder(world, sto
     pids = iter(["parent", "child"])
     engine = make_engine(world, store)
     engine._default_holder = lambda: next(pids)
-    engine._start_afresh()
+    engine._reset()
     engine.after_fork()
     store.answer("acquire", granted(1, 30))
     lease = world.run(engine.acquire("a", **asking()))

@@ -130,4 +130,4 @@ def test_closing_waits_for_what_is_to_be_kept_but_not_for_ever(world, store, onc
     world.advance(0.5)
     closed_at = world.time
     world.run(once.close())
-    assert world.time == pytest.approx(closed_at + engine.patience)
+    assert world.time == pytest.approx(closed_at + engine.timeout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.virtual import NEVER, Later
 
-from leasehold.core.orphan_cleanup import Orphan, Settler
+from leasehold.core.orphan_cleanup import Orphan, OrphanCleaner
 from leasehold.core.replies import DONE, Ended
 from leasehold.errors import StoreRefused, StoreUnavailable
 
@@ -15,10 +15,7 @@ PATIENCE = 2.0
 
 @pytest.fixture
 def settler(world, store):
-    settler = Settler(store, world, world, patience=PATIENCE)
-    world.start(settler.run())
-    world.settle()
-    return settler
+    return OrphanCleaner(store, world, world, timeout=PATIENCE)
 
 
 def orphan(world, name="a", *, ttl=30.0, look_again=False):
@@ -30,7 +27,7 @@ def released_at(store):
 
 
 def test_an_orphan_is_taken_back_at_once_by_its_own_token(world, store, settler):
-    settler.adopt(orphan(world))
+    settler.add(orphan(world))
     world.settle()
     (call,) = store.asked("release")
     assert (call.asked["name"], call.asked["token"]) == ("a", "a-token")
@@ -39,14 +36,14 @@ def test_an_orphan_is_taken_back_at_once_by_its_own_token(world, store, settler)
 
 def test_an_orphan_is_asked_for_until_the_store_can_be_reached(world, store, settler):
     store.answer("release", *[SILENCE] * 5, DONE)
-    settler.adopt(orphan(world))
+    settler.add(orphan(world))
     world.advance(20)
     assert len(store.asked("release")) == 6
 
 
 def test_a_refusal_is_met_with_patience_too(world, store, settler):
     store.answer("release", StoreRefused("still loading"), DONE)
-    settler.adopt(orphan(world))
+    settler.add(orphan(world))
     world.advance(20)
     assert len(store.asked("release")) == 2
 
@@ -54,20 +51,20 @@ def test_a_refusal_is_met_with_patience_too(world, store, settler):
 def test_an_orphan_that_was_not_there_is_looked_for_once_more(world, store, settler):
     """The connection was dropped with the request in it: the server may read it after our clean-up."""
     store.usual["release"] = Ended.EXPIRED
-    settler.adopt(orphan(world, look_again=True))
+    settler.add(orphan(world, look_again=True))
     world.advance(60)
     assert released_at(store) == [pytest.approx(1_000), pytest.approx(1_000 + PATIENCE)]
 
 
 def test_an_orphan_that_was_found_is_not_looked_for_again(world, store, settler):
-    settler.adopt(orphan(world, look_again=True))
+    settler.add(orphan(world, look_again=True))
     world.advance(60)
     assert len(store.asked("release")) == 1
 
 
 def test_an_orphan_of_a_connection_that_answers_is_looked_for_once(world, store, settler):
     store.usual["release"] = Ended.EXPIRED
-    settler.adopt(orphan(world, look_again=False))
+    settler.add(orphan(world, look_again=False))
     world.advance(60)
     assert len(store.asked("release")) == 1
 
@@ -75,14 +72,14 @@ def test_an_orphan_of_a_connection_that_answers_is_looked_for_once(world, store,
 def test_silence_during_the_clean_up_earns_a_second_look(world, store, settler):
     store.answer("release", SILENCE)
     store.usual["release"] = Ended.EXPIRED
-    settler.adopt(orphan(world, look_again=False))
+    settler.add(orphan(world, look_again=False))
     world.advance(60)
     assert len(store.asked("release")) == 3
 
 
 def test_the_settler_gives_up_when_the_orphan_has_ended_by_itself(world, store, settler):
     store.usual["release"] = SILENCE
-    settler.adopt(orphan(world, ttl=3))
+    settler.add(orphan(world, ttl=3))
     world.advance(60)
     assert max(released_at(store)) < 1_003
     assert len(store.asked("release")) > 5
@@ -90,57 +87,57 @@ def test_the_settler_gives_up_when_the_orphan_has_ended_by_itself(world, store, 
 
 def test_there_is_no_second_look_after_the_orphan_has_ended_by_itself(world, store, settler):
     store.usual["release"] = Ended.EXPIRED
-    settler.adopt(orphan(world, ttl=PATIENCE / 2, look_again=True))
+    settler.add(orphan(world, ttl=PATIENCE / 2, look_again=True))
     world.advance(60)
     assert len(store.asked("release")) == 1
 
 
 def test_all_is_clear_when_nothing_was_ever_in_doubt(world, settler):
     started_at = world.now()
-    assert world.run(settler.all_clear(5)) is True
+    assert world.run(settler.wait_until_clean(5)) is True
     assert world.now() == started_at
 
 
 def test_all_is_clear_as_soon_as_the_last_orphan_is_settled(world, store, settler):
     store.answer("release", Later(0.5, DONE), Later(1.5, DONE))
-    settler.adopt(orphan(world, "a"))
-    settler.adopt(orphan(world, "b"))
-    assert world.run(settler.all_clear(5)) is True
+    settler.add(orphan(world, "a"))
+    settler.add(orphan(world, "b"))
+    assert world.run(settler.wait_until_clean(5)) is True
     assert world.now() == pytest.approx(1_001.5)
 
 
 def test_all_clear_does_not_wait_for_a_second_look(world, store, settler):
     store.usual["release"] = Ended.EXPIRED
-    settler.adopt(orphan(world, look_again=True))
-    assert world.run(settler.all_clear(60)) is True
+    settler.add(orphan(world, look_again=True))
+    assert world.run(settler.wait_until_clean(60)) is True
     assert world.now() == 1_000
 
 
 def test_all_clear_gives_up_after_its_timeout(world, store, settler):
     store.usual["release"] = SILENCE
-    settler.adopt(orphan(world))
-    assert world.run(settler.all_clear(5)) is False
+    settler.add(orphan(world))
+    assert world.run(settler.wait_until_clean(5)) is False
     assert world.now() == pytest.approx(1_005)
 
 
 def test_all_is_clear_when_the_orphan_has_ended_by_itself(world, store, settler):
     store.usual["release"] = SILENCE
-    settler.adopt(orphan(world, ttl=3))
-    assert world.run(settler.all_clear(60)) is True
+    settler.add(orphan(world, ttl=3))
+    assert world.run(settler.wait_until_clean(60)) is True
     assert world.now() <= 1_003
 
 
 def test_one_orphan_that_hangs_does_not_hold_up_the_others(world, store, settler):
     store.answer("release", NEVER)
-    settler.adopt(orphan(world, "a"))
-    settler.adopt(orphan(world, "b"))
+    settler.add(orphan(world, "a"))
+    settler.add(orphan(world, "b"))
     world.advance(1)
     assert {call.asked["name"] for call in store.asked("release")} == {"a", "b"}
 
 
 def test_a_stopped_settler_asks_nothing_more(world, store, settler):
     store.usual["release"] = SILENCE
-    settler.adopt(orphan(world))
+    settler.add(orphan(world))
     world.advance(1)
     settler.stop()
     world.settle()

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.virtual import NEVER, Later, asking, granted
 
 from leasehold.core.multi_lock import LeasesState, acquire_all
-from leasehold.core.notifications import Tickets
-from leasehold.core.replies import Busy, Granted, Look, Taken
+from leasehold.core.notifications import NotificationRouter
+from leasehold.core.replies import Busy, Granted, QueueState, Taken
 from leasehold.core.waiters import alive_for
 from leasehold.errors import AcquireTimeout, LockBusy, StoreRefused, StoreUnavailable
 
@@ -29,7 +29,7 @@ def still_waiting(world, started_at):
 
     def answer(asked):
         now = STORE_TIME + world.now() - started_at
-        return [Look(now, 20.0, [1] * len(line.tokens)) for line in asked["lines"]]
+        return [QueueState(now, 20.0, [1] * len(line.tokens)) for line in asked["lines"]]
 
     return answer
 
@@ -170,10 +170,10 @@ def test_news_for_nobody_are_passed_over(world, store, engine):
 
 
 def test_news_for_nobody_do_not_pile_up():
-    tickets = Tickets()
+    router = NotificationRouter()
     for ticket in range(5_000):
-        tickets.tell(Taken(ticket))
-    assert len(tickets._early) <= 1_024
+        router.deliver(Taken(ticket))
+    assert len(router._early) <= 1_024
 
 
 def test_leases_that_nobody_gave_back_do_not_pile_up(world, store, engine):
@@ -181,7 +181,7 @@ def test_leases_that_nobody_gave_back_do_not_pile_up(world, store, engine):
     for _ in range(5_000):
         world.run(engine.acquire("a", **asking(ttl=1)))
         world.time += 0.01
-    assert len(engine.tickets._known) < 2_000
+    assert len(engine.notifications._recipients) < 2_000
 
 
 def test_a_grant_that_was_taken_before_we_looked_is_asked_about(world, store, waiting):
@@ -205,7 +205,7 @@ def test_a_holder_hears_at_once_that_the_lock_was_taken(world, store, engine):
 def test_a_lost_push_costs_no_more_than_the_retry_interval(world, store, waiting):
     task = waiting(renew=True)
     started_at = world.now()
-    store.answer("look", [Look(STORE_TIME, 2.0, [(7, 2.0, None)])])
+    store.answer("look", [QueueState(STORE_TIME, 2.0, [(7, 2.0, None)])])
     world.advance(0.05)
     assert task.result.fence == 7
     sent_at = store.asked("look")[0].at
@@ -225,9 +225,9 @@ def test_one_look_serves_all_who_wait_in_a_client(world, store, engine):
 
 
 def test_the_end_of_the_hold_is_looked_at_when_it_comes(world, store, engine):
-    engine.room._interval = engine.room._at_most = 60
+    engine.waiter_poller._interval = engine.waiter_poller._at_most = 60
     store.answer("acquire", queued(remaining=1.5))
-    store.answer("look", [Look(STORE_TIME + 1.5, 2.0, [(7, 2.0, None)])])
+    store.answer("look", [QueueState(STORE_TIME + 1.5, 2.0, [(7, 2.0, None)])])
     task = world.start(engine.acquire("a", **asking(renew=True)))
     world.advance(1.49)
     assert store.asked("look") == []
@@ -250,7 +250,7 @@ def test_a_waiter_is_looked_after_as_often_as_it_wants_but_never_taken_for_dead(
 
 def test_a_free_lock_is_not_looked_at_in_a_frenzy(world, store, engine):
     store.answer("acquire", queued(remaining=0.0))
-    store.usual["look"] = lambda asked: [Look(STORE_TIME, 0.0, [1]) for _ in asked["lines"]]
+    store.usual["look"] = lambda asked: [QueueState(STORE_TIME, 0.0, [1]) for _ in asked["lines"]]
     world.start(engine.acquire("a", **asking(wait=None)))
     world.advance(1)
     assert len(store.asked("look")) < 30
@@ -259,7 +259,7 @@ def test_a_free_lock_is_not_looked_at_in_a_frenzy(world, store, engine):
 def test_who_is_not_in_the_queue_any_more_joins_again_with_the_same_token(world, store, waiting):
     """The store was emptied, or we were taken for dead."""
     task = waiting(renew=True, wait=60)
-    store.answer("look", [Look(STORE_TIME, 0.0, [None])])
+    store.answer("look", [QueueState(STORE_TIME, 0.0, [None])])
     store.answer("acquire", granted(9, 30))
     world.advance(0.1)
     assert task.result.fence == 9
@@ -306,7 +306,7 @@ def test_a_turn_that_comes_with_the_last_question_counts(world, store, waiting):
 
 def test_the_store_is_told_how_long_we_still_wait(world, store, waiting):
     waiting(wait=10)
-    store.answer("look", [Look(STORE_TIME, 0.0, [None])])
+    store.answer("look", [QueueState(STORE_TIME, 0.0, [None])])
     store.answer("acquire", queued())
     world.advance(0.1)
     first, second = store.asked("acquire")
@@ -428,7 +428,7 @@ def test_one_that_is_lost_ends_the_waiting_for_all_of_them_and_for_no_other(worl
     leases = world.run(acquire_all(engine, ["a", "b"], *asked_for_all()))
     together = LeasesState(engine, leases)
     waiting_for_all = world.start(together.wait_until_lost(None))
-    waiting_for_b = world.start(engine.lost(leases[1]))
+    waiting_for_b = world.start(leases[1].wait_until_lost())
     world.advance(1)
     leases[0].end("taken")
     world.settle()

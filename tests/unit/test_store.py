@@ -9,11 +9,21 @@ from tests.unit.virtual import asking
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
-from leasehold.core.replies import DONE, Busy, Ended, Granted, Line, Look, Refusal, Renewal, Taken
-from leasehold.core.sync_runner import run
+from leasehold.core.replies import (
+    DONE,
+    Busy,
+    Ended,
+    Granted,
+    LockWaiters,
+    QueueState,
+    Refusal,
+    Renewal,
+    Taken,
+)
+from leasehold.core.sync_runner import run_sync
 from leasehold.errors import LeaseLost, StoreRefused, StoreUnavailable
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.runtime.thread_runtime import ThreadClock, Threads
+from leasehold.runtime.thread_runtime import ThreadClock, ThreadConcurrency
 from leasehold.valkey import scripts
 from leasehold.valkey.store import ValkeyStore
 
@@ -69,11 +79,11 @@ def make_store(*replies, **options):
 
 
 def acquire(store, *, ttl=30.0, floor=0, mode="exclusive", wait=5.0):
-    return run(store.acquire("a", TOKEN, 12, ttl, floor, '"me"', mode, wait))
+    return run_sync(store.acquire("a", TOKEN, 12, ttl, floor, '"me"', mode, wait))
 
 
 def take(store, expect_fence):
-    return run(store.take("a", TOKEN, 12, 30, 0, '"me"', "exclusive", expect_fence))
+    return run_sync(store.take("a", TOKEN, 12, 30, 0, '"me"', "exclusive", expect_fence))
 
 
 def test_a_bare_number_is_a_fresh_grant():
@@ -110,8 +120,10 @@ def test_waiting_without_limit_is_a_very_long_time_to_the_store():
 
 def test_a_look_tells_places_grants_and_who_is_not_there_any_more():
     store, wire = make_store([1_700_000_001_500, 1_234, 2, [77, 1_000], 0], hiredis.ReplyError("OOM"))
-    look, refused = run(store.look([Line("a", ["1" * 32, "2" * 32, "3" * 32]), Line("b", ["4" * 32])]))
-    assert look == Look(1_700_000_001.5, 1.234, [2, (77, 1.0, None), None])
+    look, refused = run_sync(
+        store.look([LockWaiters("a", ["1" * 32, "2" * 32, "3" * 32]), LockWaiters("b", ["4" * 32])])
+    )
+    assert look == QueueState(1_700_000_001.5, 1.234, [2, (77, 1.0, None), None])
     assert isinstance(refused, StoreRefused)
     assert wire.sent[0] == ("look", "1" * 32 + "2" * 32 + "3" * 32, wire.channel, 3_000)
 
@@ -136,7 +148,7 @@ def test_a_holder_that_went_away_meanwhile_leaves_nothing_to_wait_for():
 def test_milliseconds_are_rounded_up_so_that_the_store_never_ends_a_lease_before_its_holder(ttl, ttl_ms):
     store, wire = make_store(1, 1)
     acquire(store, ttl=ttl)
-    run(store.renew([Renewal("a", TOKEN, 1, ttl)]))
+    run_sync(store.renew([Renewal("a", TOKEN, 1, ttl)]))
     assert wire.sent[0][2] == ttl_ms
     assert wire.sent[1][-1] == ttl_ms
 
@@ -160,7 +172,7 @@ def test_a_forgotten_script_is_sent_in_full():
 def test_in_a_batch_only_the_forgotten_are_sent_again():
     store, wire = make_store(1, NOSCRIPT, -1, 0, hiredis.ReplyError("OOM"), 1)
     renewals = [Renewal(name, TOKEN, 1, 30) for name in "abcde"]
-    answers = run(store.renew(renewals))
+    answers = run_sync(store.renew(renewals))
     assert answers[:4] == [DONE, DONE, Ended.TAKEN, Ended.EXPIRED]
     assert isinstance(answers[4], StoreRefused)
     assert len(wire.sent) == 6
@@ -168,7 +180,7 @@ def test_in_a_batch_only_the_forgotten_are_sent_again():
 
 def test_a_batch_without_an_answer_is_unknown_for_every_lease():
     store, _ = make_store(StoreUnavailable("cut"))
-    answers = run(store.renew([Renewal(name, TOKEN, 1, 30) for name in "ab"]))
+    answers = run_sync(store.renew([Renewal(name, TOKEN, 1, 30) for name in "ab"]))
     assert [type(answer) for answer in answers] == [StoreUnavailable] * 2
 
 
@@ -219,13 +231,13 @@ def test_a_take_from_anybody_says_nothing_of_a_fence():
 def test_a_server_that_can_compare_and_delete_by_itself_is_asked_to():
     store, wire = make_store(77, 1, deletes_if_equal=True)
     receipt = acquire(store)[2]
-    assert run(store.release("a", TOKEN, 77, receipt)) == DONE
+    assert run_sync(store.release("a", TOKEN, 77, receipt)) == DONE
     assert wire.sent[1] == ("DELIFEQ", wire.sent[0][1])
 
 
 def test_without_a_receipt_the_script_compares():
     store, wire = make_store(1, deletes_if_equal=True)
-    assert run(store.release("a", TOKEN, 77, None)) == DONE
+    assert run_sync(store.release("a", TOKEN, 77, None)) == DONE
     assert wire.sent == [("release", TOKEN)]
 
 
@@ -233,7 +245,7 @@ def test_without_a_receipt_the_script_compares():
 def test_a_record_that_is_not_word_for_word_ours_is_left_to_the_script(reply):
     """Another version may have written it anew with the same token."""
     store, wire = make_store(reply, 1, deletes_if_equal=True)
-    assert run(store.release("a", TOKEN, 77, "receipt")) == DONE
+    assert run_sync(store.release("a", TOKEN, 77, "receipt")) == DONE
     assert [words[0] for words in wire.sent] == ["DELIFEQ", "release"]
 
 
@@ -242,7 +254,7 @@ def test_a_record_that_is_not_word_for_word_ours_is_left_to_the_script(reply):
 )
 def test_a_release_that_finds_the_lease_gone_says_why(taken, ended):
     store, _ = make_store(0, taken)
-    assert run(store.release("a", TOKEN, 77, None)) == ended
+    assert run_sync(store.release("a", TOKEN, 77, None)) == ended
 
 
 def test_a_release_that_finds_the_lease_gone_is_never_reported_as_done():
@@ -253,12 +265,12 @@ def test_a_release_that_finds_the_lease_gone_is_never_reported_as_done():
         store,
         ThreadClock(),
         SystemRandom(),
-        Threads(),
+        ThreadConcurrency(),
         make_lease=LeaseState,
         holder=lambda: "me",
-        patience=1.0,
-        retry=Backoff(first=0.001, cap=0.002),
+        timeout=1.0,
+        backoff=Backoff(first=0.001, cap=0.002),
     )
-    lease = run(engine.acquire("a", **asking()))
+    lease = run_sync(engine.acquire("a", **asking()))
     with pytest.raises(LeaseLost):
-        run(engine.release(lease))
+        run_sync(engine.release(lease))

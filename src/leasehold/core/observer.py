@@ -1,6 +1,6 @@
 """What happens to locks, told to whoever watches: metrics, traces and logs.
 
-Nothing is told, and next to nothing is spent, until an `Observer` is added to the `Lookout` of a client. The engine
+Nothing is told, and next to nothing is spent, until an `Observer` is added to the `Observers` of a client. The engine
 tells of its verbs. What is built on a client shares its lookout, and tells of its own in the same way::
 
     operation = Operation("file", "write", path, is_attempt=True)
@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from leasehold.core.surprises import report_unexpected
+from leasehold.core.background import report_unexpected
 from leasehold.errors import (
     AcquireTimeout,
     InProgress,
@@ -164,7 +164,7 @@ class Observer(Protocol):
         ...
 
 
-class Lookout:
+class Observers:
     """Where the observer of a client is, if there is one. Shared by everything that is built on that client.
 
     ``where`` is the store's address without its password, for those who report on it.
@@ -178,10 +178,10 @@ class Lookout:
 
     def add(self, observer: Observer) -> None:
         """Have ``observer`` told, too, from now on. What it raises goes to the log, and never to a caller."""
-        self.observer = Shield(observer, self.observer)
+        self.observer = ObserverChain(observer, self.observer)
 
 
-class Shield:
+class ObserverChain:
     """Keeps the failures of an observer from those who lock: a lease must not get lost for the sake of a figure."""
 
     __slots__ = ("_before", "_has_complained", "_observer")
@@ -238,7 +238,7 @@ class Notes:
 
 
 async def observed(
-    lookout: Lookout,
+    observers: Observers,
     now: Callable[[], float],
     operation: Operation,
     work: Callable[[], Coroutine[Any, Any, T]],
@@ -250,7 +250,7 @@ async def observed(
 
     ``judge`` says what a result means, where it may be a refusal.
     """
-    observer = lookout.observer
+    observer = observers.observer
     if observer is None:
         return await work()
     began_at = now()

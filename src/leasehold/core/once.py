@@ -37,7 +37,7 @@ class Once:
 
     async def recall(self, key: str) -> Any | None:
         """What was kept under ``key``, in a list of one; None if nothing was."""
-        kept = await self._insist(lambda: self._results.recall(key))
+        kept = await self._retry(lambda: self._results.recall(key))
         return None if kept is None else [json.loads(kept)]
 
     async def recall_instead(self, key: str, busy: LockBusy) -> Any:
@@ -84,7 +84,7 @@ class Once:
 
     async def close(self) -> None:
         """Wait for a bounded time until the results are kept of callers that were cancelled."""
-        give_up_at = self._engine.clock.now() + self._engine.patience
+        give_up_at = self._engine.clock.now() + self._engine.timeout
         for lease, done in list(self._unfinished.items()):
             if lease.is_ours:  # in a forked child nobody would ever say that it is done
                 await done.wait(max(0.0, give_up_at - self._engine.clock.now()))
@@ -93,7 +93,7 @@ class Once:
         engine = self._engine
         # A store that renews the lease and still cannot keep the result, say because it is too much for
         # the timeout, must not hold the caller for ever.
-        give_up_at = engine.clock.now() + max(lease.ttl, engine.patience)
+        give_up_at = engine.clock.now() + max(lease.ttl, engine.timeout)
         failure: StoreError | None = None
         tries = 0
         try:
@@ -110,7 +110,7 @@ class Once:
                         failure = error
                     if is_last:
                         raise failure  # noqa: B904 - one of them is enough
-                await engine.clock.sleep(engine.retry.pause(tries, engine.random.fraction()))
+                await engine.clock.sleep(engine.backoff.pause(tries, engine.random.fraction()))
         except BaseException:
             engine.abandon(lease)
             raise
@@ -133,10 +133,10 @@ class Once:
     async def first_time(self, key: str, ttl: float) -> bool:
         """Whether nobody has asked this before."""
         mark = self._engine.random.token()
-        return await self._insist(lambda: self._results.mark(key, mark, ttl))
+        return await self._retry(lambda: self._results.mark(key, mark, ttl))
 
-    async def _insist(self, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        return await self._engine.insist(ask, self._engine.clock.now())
+    async def _retry(self, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        return await self._engine.retry(ask, self._engine.clock.now())
 
 
 def check_once(key: str, run_it: object, ttl: float) -> None:

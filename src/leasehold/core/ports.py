@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from leasehold.core.replies import (
-        Ask,
         Busy,
         Grant,
-        Line,
         LockInfo,
-        Look,
+        LockWaiters,
         Mode,
-        News,
+        Notification,
+        QueueState,
         Refusal,
-        ReleaseAnswer,
+        ReleaseReply,
         Renewal,
-        RenewAnswer,
+        RenewReply,
+        Request,
     )
     from leasehold.errors import StoreError
 
@@ -101,7 +101,7 @@ class Store(Protocol):
     """The store of leases. Every method raises `StoreUnavailable` when the outcome is unknown.
 
     A *token* is the secret of one lease or waiter, a *ticket* the number under which this client knows it;
-    the store's `News` name tickets only.
+    the store's `Notification` name tickets only.
     """
 
     @property
@@ -109,7 +109,7 @@ class Store(Protocol):
         """Whether what is asked later is also done later, even if nobody waited for the first answer."""
         ...
 
-    def listen(self, tell: Callable[[News], None]) -> None:
+    def listen(self, tell: Callable[[Notification], None]) -> None:
         """Call ``tell`` with whatever the store says unasked, from now on, possibly from another thread."""
         ...
 
@@ -135,19 +135,19 @@ class Store(Protocol):
         """
         ...
 
-    async def acquire_all(self, asks: Sequence[Ask]) -> Sequence[Grant] | str:
+    async def acquire_all(self, asks: Sequence[Request]) -> Sequence[Grant] | str:
         """Grant all of these locks to their tokens if every one is free; the name of one that is not otherwise."""
         ...
 
-    async def look(self, lines: Sequence[Line]) -> Sequence[Look | StoreError]:
+    async def look(self, lines: Sequence[LockWaiters]) -> Sequence[QueueState | StoreError]:
         """Keep waiters alive, move queues on that can move, and say how each waiter stands."""
         ...
 
-    async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewAnswer]:
+    async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewReply]:
         """Renew many leases at once; an unknown outcome is an answer here, not an exception."""
         ...
 
-    async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseAnswer:
+    async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
         """End the lease of ``token``, or its waiting, and only that; the next in the queue gets the lock."""
         ...
 

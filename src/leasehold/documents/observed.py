@@ -12,7 +12,7 @@ from leasehold.runtime import clock
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from leasehold.core.observer import Lookout, Outcome, Verb
+    from leasehold.core.observer import Observers, Outcome, Verb
     from leasehold.documents.state import LockState
 
 M = TypeVar("M", bound="Callable[..., Coroutine[Any, Any, Any]]")
@@ -20,7 +20,7 @@ M = TypeVar("M", bound="Callable[..., Coroutine[Any, Any, Any]]")
 
 class _Watched(Protocol):
     @property
-    def lookout(self) -> Lookout: ...
+    def lookout(self) -> Observers: ...
 
 
 def watched(verb: Verb) -> Callable[[M], M]:
@@ -42,7 +42,7 @@ def watched(verb: Verb) -> Callable[[M], M]:
     return decorate
 
 
-def tell_end(lookout: Lookout, state: LockState) -> None:
+def tell_end(lookout: Observers, state: LockState) -> None:
     """A hold was given back just now, and this is the state that it left."""
     last = state.last
     if lookout.observer is None or last is None or last.ended_at is None:

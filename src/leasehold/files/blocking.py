@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from leasehold import blocking
 from leasehold.blocking import LockContext
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.core.validation import check_on_loss
 from leasehold.errors import InvalidRequest
 from leasehold.files.info import info_of
@@ -38,15 +38,15 @@ class FileLease(FileHold["Lease"], blocking.Leases):
 
     def renew(self, ttl: float | None = None) -> None:
         """Extend it to ``ttl`` seconds from now, trimmed to what is allowed."""
-        run(self.renew_all(None if ttl is None else self._owner.trim(ttl)[0]))
+        run_sync(self.renew_all(None if ttl is None else self._owner.trim(ttl)[0]))
 
     def release(self) -> None:
         """Give the file back. Doing it twice is harmless; see `leasehold.files.FileLease.release`."""
-        run(self.give_back())
+        run_sync(self.give_back())
 
     def upgrade(self, *, wait: float | None = DEFAULT) -> None:
         """Turn a lease for reading into one for writing; see `leasehold.files.FileLease.upgrade`."""
-        run(self._owner.upgrade(self, wait))
+        run_sync(self._owner.upgrade(self, wait))
 
 
 class FileLeases(FileHolds["Lease", FileLease], blocking.Leases):
@@ -57,7 +57,7 @@ class FileLeases(FileHolds["Lease", FileLease], blocking.Leases):
 
     def release(self) -> None:
         """Give all of them back, and then raise what went wrong with the first that could not be."""
-        run(self.give_back())
+        run_sync(self.give_back())
 
 
 H = TypeVar("H", FileLease, FileLeases)
@@ -122,7 +122,7 @@ class Session:
     ) -> FileContext[FileLease]:
         """Hold the file for reading inside ``with``. ``on_loss`` is there for the sake of the same arguments."""
         terms = self._core.terms(ttl, wait, purpose or self._purpose, renew=True)
-        return FileContext(lambda: run(self._core.acquire_one(path, "read", terms)), on_loss)
+        return FileContext(lambda: run_sync(self._core.acquire_one(path, "read", terms)), on_loss)
 
     def write(
         self,
@@ -135,7 +135,7 @@ class Session:
     ) -> FileContext[FileLease]:
         """Hold the file for writing inside ``with``."""
         terms = self._core.terms(ttl, wait, purpose or self._purpose, renew=True)
-        return FileContext(lambda: run(self._core.acquire_one(path, "write", terms)), on_loss)
+        return FileContext(lambda: run_sync(self._core.acquire_one(path, "write", terms)), on_loss)
 
     def write_all(
         self,
@@ -161,7 +161,7 @@ class Session:
     ) -> FileLease:
         """The file, held for reading until it is released or its ttl has passed; ``renew`` keeps it."""
         terms = self._core.terms(ttl, wait, purpose or self._purpose, renew=renew)
-        return run(self._core.acquire_one(path, "read", terms))
+        return run_sync(self._core.acquire_one(path, "read", terms))
 
     def acquire_write(
         self,
@@ -174,7 +174,7 @@ class Session:
     ) -> FileLease:
         """The file, held for writing until it is released or its ttl has passed; ``renew`` keeps it."""
         terms = self._core.terms(ttl, wait, purpose or self._purpose, renew=renew)
-        return run(self._core.acquire_one(path, "write", terms))
+        return run_sync(self._core.acquire_one(path, "write", terms))
 
     def acquire_all(
         self,
@@ -189,32 +189,32 @@ class Session:
         return self._acquire_all(paths, self._core.terms(ttl, wait, purpose or self._purpose, renew=renew))
 
     def _acquire_all(self, paths: Iterable[Path], terms: Any) -> FileLeases:
-        holds, spellings = run(self._core.acquire_all(paths, terms))
+        holds, spellings = run_sync(self._core.acquire_all(paths, terms))
         return FileLeases(self._core.engine, holds, spellings)
 
     def release(self, path: Path) -> bool:
         """Give the file back; see `leasehold.files.Session.release`."""
-        return run(self._core.release(path))
+        return run_sync(self._core.release(path))
 
     def read_file(self, path: Path) -> FileContent:
         """What is in a file that this session holds; see `leasehold.files.Session.read_file`."""
-        return run(self._core.read_file(path))
+        return run_sync(self._core.read_file(path))
 
     def write_file(self, path: Path, data: bytes) -> str:
         """Replace what is in a file that this session holds; see `leasehold.files.Session.write_file`."""
-        return run(self._core.write_file(path, data))
+        return run_sync(self._core.write_file(path, data))
 
     def history(self) -> list[Entry]:
         """What the store has written down about this session's files, the oldest first."""
-        return run(self._core.office.watch(self._core.book.entries()))
+        return run_sync(self._core.office.watch(self._core.book.entries()))
 
     def restore(self, *, timeout: float = 5, renew: bool = True) -> list[Restored[FileLease]]:
         """Take back what the session held before; see `leasehold.files.Session.restore`."""
-        return run(Restorer(self._core, timeout=timeout, renew=renew).restore_all())
+        return run_sync(Restorer(self._core, timeout=timeout, renew=renew).restore_all())
 
     def release_session_locks(self) -> list[str]:
         """Give back everything; see `leasehold.files.Session.release_session_locks`."""
-        return run(self._core.release_session_locks())
+        return run_sync(self._core.release_session_locks())
 
 
 class FileLocks:
@@ -250,7 +250,7 @@ class FileLocks:
         own = Secret.new() if secret is None else Secret.given(secret)
         check_purpose(purpose)
         core = SessionCore(self._office, check_session_id(session_id), own, FileLease)
-        run(core.open())
+        run_sync(core.open())
         return Session(core, is_new_secret=secret is None, purpose=purpose)
 
     def room(
@@ -258,12 +258,12 @@ class FileLocks:
     ) -> FileContext[FileLease]:
         """Hold the file inside ``with`` for people who edit it together; sessions are told ``room_busy``."""
         room = Room(self._office, holder, FileLease)
-        return FileContext(lambda: run(room.open(path, ttl, wait)), "cancel")
+        return FileContext(lambda: run_sync(room.open(path, ttl, wait)), "cancel")
 
     def inspect(self, path: Path) -> FileInfo:
         """Who holds the file, as it was when the store answered."""
-        file = run(self._office.identify(path))
-        info = info_of(run(self._office.watch(self._office.engine.inspect(file.sha256))), file.path)
+        file = run_sync(self._office.identify(path))
+        info = info_of(run_sync(self._office.watch(self._office.engine.inspect(file.sha256))), file.path)
         assert info is not None
         return info
 
@@ -271,7 +271,7 @@ class FileLocks:
         """The files that are held, of all projects and roots on this store."""
         cursor = 0
         while True:
-            cursor, found = run(self._office.watch(self._office.engine.page("*", cursor)))
+            cursor, found = run_sync(self._office.watch(self._office.engine.page("*", cursor)))
             yield from (info for lock in found if (info := info_of(lock)) is not None)
             if not cursor:
                 return

@@ -6,7 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.files.finishing import to_the_end
 
 if TYPE_CHECKING:
@@ -60,4 +60,4 @@ class ThreadWorld:
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    run(work())
+    run_sync(work())

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
     from prometheus_client import CollectorRegistry
 
-    from leasehold.core.observer import Lookout, Observer
+    from leasehold.core.observer import Observer, Observers
 
 
 class Observable(Protocol):
     """A client of either side, or anything that is built on one and shares its lookout."""
 
     @property
-    def lookout(self) -> Lookout:
+    def lookout(self) -> Observers:
         """Where observers are added."""
         ...
 

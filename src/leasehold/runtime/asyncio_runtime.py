@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 
-class TaskClock:
+class AsyncioClock:
     """Implements `leasehold.core.ports.Clock`."""
 
     now = staticmethod(clock.now)
@@ -22,7 +22,7 @@ class TaskClock:
         await asyncio.sleep(seconds)
 
 
-class TaskSignal:
+class AsyncioSignal:
     """Implements `leasehold.core.ports.Signal`.
 
     As an `asyncio.Event` in an `asyncio.timeout`, which together cost as much as all the rest of a wait.
@@ -65,7 +65,7 @@ def _answer(waiter: asyncio.Future[bool], answer: bool) -> None:  # noqa: FBT001
         waiter.set_result(answer)
 
 
-class Tasks:
+class AsyncioConcurrency:
     """Implements `leasehold.core.ports.Concurrency`: each piece of work is a task."""
 
     def __init__(self) -> None:
@@ -80,9 +80,9 @@ class Tasks:
         elif self._loop is not loop:
             raise InvalidRequest("this client belongs to another event loop; make one for each loop")
 
-    def signal(self) -> TaskSignal:
+    def signal(self) -> AsyncioSignal:
         """A new flag."""
-        return TaskSignal()
+        return AsyncioSignal()
 
     def background(self, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run ``loop()`` as a task."""

@@ -18,7 +18,7 @@ class Forkable(Protocol):
 _known: weakref.WeakSet[Forkable] = weakref.WeakSet()
 
 
-def tell_after_fork(client: Forkable) -> None:
+def register_after_fork(client: Forkable) -> None:
     """Have ``client`` told in every child process, for as long as it lives."""
     _known.add(client)
 

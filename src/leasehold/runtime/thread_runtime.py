@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.runtime import clock
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class ThreadSignal:
         return self._event.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
 
-class Threads:
+class ThreadConcurrency:
     """Implements `leasehold.core.ports.Concurrency`: long-running loops get a thread each."""
 
     def check(self) -> None:
@@ -49,11 +49,11 @@ class Threads:
 
     def background(self, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run ``loop()`` in a thread that does not keep the program alive."""
-        threading.Thread(target=lambda: run(loop()), name="leasehold", daemon=True).start()
+        threading.Thread(target=lambda: run_sync(loop()), name="leasehold", daemon=True).start()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do ``work`` at once, in the caller's thread."""
-        run(work)
+        run_sync(work)
 
     def after_fork(self) -> None:
         """Nothing to drop: the parent's threads are not in the child."""

@@ -11,7 +11,7 @@ from leasehold.core.replies import Granted, Taken
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.core.replies import News
+    from leasehold.core.replies import Notification
 
 _log = logging.getLogger("leasehold")
 
@@ -26,7 +26,7 @@ def channel_name(channel: str) -> str:
     return f"leasehold:{channel}"
 
 
-def pass_on(payload: bytes, tell: Callable[[News], None]) -> None:
+def pass_on(payload: bytes, tell: Callable[[Notification], None]) -> None:
     """Have ``tell`` hear what the payload says; what a newer version says in words unknown here is passed over."""
     match payload.split():
         case [b"granted", ticket, fence, now_ms, left_ms]:

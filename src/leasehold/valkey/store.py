@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, Look, Refusal
+from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, QueueState, Refusal
 from leasehold.core.validity import to_ms
 from leasehold.errors import StoreError, StoreRefused
 from leasehold.valkey import notifications, scripts
@@ -18,7 +18,16 @@ from leasehold.valkey.transport.protocols import Call
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from leasehold.core.replies import Ask, Grant, Line, Mode, News, ReleaseAnswer, Renewal, RenewAnswer
+    from leasehold.core.replies import (
+        Grant,
+        LockWaiters,
+        Mode,
+        Notification,
+        ReleaseReply,
+        Renewal,
+        RenewReply,
+        Request,
+    )
     from leasehold.valkey.transport.protocols import Reply, Session, Wire, Word
 
 
@@ -56,7 +65,7 @@ class ValkeyStore:
         """See the port."""
         return self._wire.keeps_order
 
-    def listen(self, tell: Callable[[News], None]) -> None:
+    def listen(self, tell: Callable[[Notification], None]) -> None:
         """See the port."""
         self._wire.listen(lambda payload: notifications.pass_on(payload, tell))
 
@@ -94,7 +103,7 @@ class ValkeyStore:
                 return _busy(reply)
         return reply, ttl, arguments[0]
 
-    async def acquire_all(self, asks: Sequence[Ask]) -> Sequence[Grant] | str:
+    async def acquire_all(self, asks: Sequence[Request]) -> Sequence[Grant] | str:
         """See the port."""
         session = self._wire.session or await self._wire.open_session()
         keys: list[Word] = []
@@ -122,7 +131,7 @@ class ValkeyStore:
             for (fence, left_ms), receipt in zip(reply, receipts, strict=True)
         ]
 
-    async def look(self, lines: Sequence[Line]) -> Sequence[Look | StoreError]:
+    async def look(self, lines: Sequence[LockWaiters]) -> Sequence[QueueState | StoreError]:
         """See the port."""
         channel = self._wire.channel
         calls = [
@@ -130,7 +139,7 @@ class ValkeyStore:
         ]
         return [self._seen(reply) for reply in await self._runner.run_many(calls)]
 
-    async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewAnswer]:
+    async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewReply]:
         """See the port."""
         calls = [
             Call(self._renew, renewal.name, (renewal.token, renewal.fence, to_ms(renewal.ttl)))
@@ -138,7 +147,7 @@ class ValkeyStore:
         ]
         return [self._renewed(reply) for reply in await self._runner.run_many(calls)]
 
-    async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseAnswer:
+    async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
         """See the port. The receipt is the record as we wrote it.
 
         Where the server can compare and delete by itself, that is six times cheaper than a script. It
@@ -245,15 +254,15 @@ class ValkeyStore:
         record = f"2{kind}{token}{self._wire.channel}{ticket} 0 {session.now_ms()} {holder}"
         return (record, to_ms(ttl), least)
 
-    def _seen(self, reply: Reply) -> Look | StoreError:
+    def _seen(self, reply: Reply) -> QueueState | StoreError:
         try:
             self._runner.raise_if_error(reply)
         except StoreError as error:
             return error
         now_ms, left_ms, *places = reply
-        return Look(now_ms / 1000, _seconds(left_ms), [_place(place) for place in places])
+        return QueueState(now_ms / 1000, _seconds(left_ms), [_place(place) for place in places])
 
-    def _renewed(self, reply: Reply) -> RenewAnswer:
+    def _renewed(self, reply: Reply) -> RenewReply:
         try:
             self._runner.raise_if_error(reply)
         except StoreError as error:

@@ -12,7 +12,7 @@ from leasehold.documents.live.messages import CloseCode, HeartbeatRequested, Wan
 from leasehold.documents.live.presence import Attendance
 from leasehold.documents.live.rendering import News, between
 from leasehold.documents.live.room import Room
-from leasehold.runtime.asyncio_runtime import Tasks
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 from leasehold.runtime.periodic import every
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Hub:
         self._rooms: dict[str, Room] = {}
         self._lessons = 0
         self._deadlines = Deadlines(documents.states, self.reading)
-        self._tasks = Tasks()
+        self._tasks = AsyncioConcurrency()
         self._stop_listening: Callable[[], None] | None = None
 
     @property

@@ -10,7 +10,7 @@ from leasehold.documents.live.messages import CloseCode
 from leasehold.documents.live.permission_recheck import Rights
 from leasehold.documents.live.worker_notices import RightsChanged
 from leasehold.errors import StoreError
-from leasehold.runtime.asyncio_runtime import Tasks
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 from leasehold.runtime.periodic import every
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Attendance:
         self._notices = notices
         self._limits = limits
         self._sockets: dict[str, set[Socket]] = {}
-        self._tasks = Tasks()
+        self._tasks = AsyncioConcurrency()
         self._is_deaf = False
         self._is_open = False
 

@@ -6,8 +6,8 @@ import secrets
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core.lease import LeaseState
-from leasehold.core.multi_lock import acquire_in_turn, give_back
-from leasehold.core.replies import Own
+from leasehold.core.multi_lock import acquire_in_turn, release_each
+from leasehold.core.replies import Owner
 from leasehold.errors import InvalidRequest, LockBusy
 from leasehold.files.sessions.claims import shorten
 from leasehold.files.sessions.conflicts import refusal
@@ -42,11 +42,11 @@ class Room(Generic[L, H]):
         entry = Entry("", file.path, file.lock_names, "write", "held", allowed, self._office.now(), 0)
         shown: dict[str, Any] = {"room": self._holder, "mode": "write", "path": shorten(file.path)}
         own = {
-            name: Own(secrets.token_hex(16), shown if name == file.sha256 else {**shown, "link": True})
+            name: Owner(secrets.token_hex(16), shown if name == file.sha256 else {**shown, "link": True})
             for name in file.lock_names
         }
         work = acquire_in_turn(
-            engine, file.lock_names, allowed, wait, engine.clock.now(), "exclusive", None, True, own=own
+            engine, file.lock_names, allowed, wait, engine.clock.now(), "exclusive", None, True, owners=own
         )
         try:
             leases = await self._office.watch(work)
@@ -56,7 +56,7 @@ class Room(Generic[L, H]):
 
     async def give_back(self, hold: H) -> None:
         """Close the room."""
-        await self._office.watch(give_back(self._office.engine, list(hold)))
+        await self._office.watch(release_each(self._office.engine, list(hold)))
 
     async def upgrade(self, hold: H, wait: float | None) -> None:
         """A room may write anyway."""

@@ -60,8 +60,8 @@ class Office(Generic[L]):
         self.world = world
         self.files = Files(root, project=project)
         self.settings = settings
-        self.limits = RateLimits(settings, world, engine.lookout, timeout=engine.patience)
-        self._outage = Outage(engine.lookout.where)
+        self.limits = RateLimits(settings, world, engine.observers, timeout=engine.timeout)
+        self._outage = Outage(engine.observers.where)
 
     now = staticmethod(time.time)
     """For showing to people."""
@@ -102,10 +102,10 @@ class Office(Generic[L]):
         operation = Operation("file", verb, name, is_attempt=True)
         engine = self.engine
         judge = _judge_restore if verb == "restore" else None
-        return self._outage.watch(observed(engine.lookout, engine.clock.now, operation, work, judge=judge))
+        return self._outage.watch(observed(engine.observers, engine.clock.now, operation, work, judge=judge))
 
     def _tell_refusal(self, verb: Verb, wanted: object, error: InvalidRequest) -> None:
-        observer = self.engine.lookout.observer
+        observer = self.engine.observers.observer
         if observer is not None:
             # A path that is refused may be anything: not text, or text that no log can take.
             operation = Operation("file", verb, ascii(wanted)[:_REFUSED_AT_MOST], is_attempt=True)

@@ -167,7 +167,7 @@ class FileHold(LeasesState[L]):
     def renounce(self) -> None:
         """Give its leases back without waiting for it."""
         for lease in self:
-            self._engine.renounce(lease)
+            self._engine.release_in_background(lease)
 
     def exchange(self, old: L, new: L) -> None:
         """Hold ``new`` in the place of ``old``."""

@@ -17,7 +17,7 @@ from leasehold.files.outage import Outage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.core.observer import Lookout, Verb
+    from leasehold.core.observer import Observers, Verb
     from leasehold.files.settings import FileSettings
     from leasehold.files.worlds import World
 
@@ -34,7 +34,7 @@ _SCHEMES = {
 class RateLimits:
     """Counts the tries of each session, in this process or for all of them in a store."""
 
-    def __init__(self, settings: FileSettings, world: World, lookout: Lookout, *, timeout: float) -> None:
+    def __init__(self, settings: FileSettings, world: World, lookout: Observers, *, timeout: float) -> None:
         self._world = world
         self._lookout = lookout
         self._where = "" if settings.rate_limit_url is None else _address(settings.rate_limit_url)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core.lease import LeaseState
-from leasehold.core.multi_lock import acquire_in_turn, give_back
+from leasehold.core.multi_lock import acquire_in_turn, release_each, try_acquire_all
 from leasehold.core.replies import DONE
 from leasehold.errors import InvalidRequest, LeaseLost, LockBusy, NotFound, StoreError, StoreUnavailable
 from leasehold.files.content import atomic_write, contents
@@ -140,8 +140,15 @@ class SessionCore(Generic[L, H]):
             await self._write_down(entries)
             await self._forget_doubtful()
             if access == "write" and len(names_of(entries)) > 1:
-                leases = await engine.attempt_all(
-                    names_of(entries), terms.ttl, None, terms.renew, None, None, self.identity.own(entries)
+                leases = await try_acquire_all(
+                    engine,
+                    names_of(entries),
+                    terms.ttl,
+                    None,
+                    terms.renew,
+                    None,
+                    None,
+                    self.identity.own(entries),
                 )
                 if leases is None:
                     # Under other tokens: of those that were asked with, one may still be on its way to be taken back.
@@ -157,12 +164,12 @@ class SessionCore(Generic[L, H]):
                     mode_of(access),
                     None,
                     terms.renew,
-                    own=self.identity.own(entries),
+                    owners=self.identity.own(entries),
                 )
             return await self.take_over(entries, leases, access, trimmed=terms.trimmed)
         except BaseException as error:
             for lease in leases or ():
-                engine.renounce(lease)
+                engine.release_in_background(lease)
             asked = [*before, *entries]
             if isinstance(error, LockBusy):
                 await quietly(self.book.forget(asked))
@@ -226,7 +233,7 @@ class SessionCore(Generic[L, H]):
         await hold.stop_upgrading()
         try:
             with hold.named():
-                await give_back(self.engine, list(hold))
+                await release_each(self.engine, list(hold))
         except LeaseLost as error:
             lost = error
         except StoreError as error:
@@ -336,7 +343,7 @@ class SessionCore(Generic[L, H]):
         for name in entry.names:
             for token in self.identity.tokens(entry, name):
                 ask = partial(store.release, name, token, 0, None)
-                answer = await engine.insist(ask, engine.clock.now())
+                answer = await engine.retry(ask, engine.clock.now())
                 found = found or answer is DONE
         return found
 

@@ -131,6 +131,6 @@ class Book:
     async def _ask(self, verb: ScriptVerb, *arguments: Word) -> Reply:
         """Asked again while there is no answer: each of the scripts does the same twice."""
         engine, digest = self._engine, self._secret.digest()
-        return await engine.insist(
+        return await engine.retry(
             lambda: self._runner.run(verb, self._session_id, digest, *arguments), engine.clock.now()
         )

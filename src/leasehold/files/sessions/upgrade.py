@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from leasehold.core import validation
-from leasehold.core.acquire import arrived_late, trusted_grant
+from leasehold.core.acquire import late_grant, trusted_grant
 from leasehold.core.lease import LeaseState
 from leasehold.errors import LeaseLost, LockBusy, StoreRefused
 from leasehold.files.lock_store import InTheWay
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from leasehold.core.acquire import TrustedGrant
     from leasehold.core.engine import Engine
-    from leasehold.core.replies import Own
+    from leasehold.core.replies import Owner
     from leasehold.files.lock_store import FileStore
     from leasehold.files.sessions.held_file import FileHold
 
@@ -40,7 +40,7 @@ async def upgrade_lease(
     store: FileStore,
     hold: FileHold[L],
     lease: L,
-    own: Own,
+    own: Owner,
     *,
     ttl: float,
     wait: float | None,
@@ -51,7 +51,7 @@ async def upgrade_lease(
     outcome is unknown, both leases are given up, because the reader's may be gone already. `LeaseLost` if
     somebody gives the hold back meanwhile.
     """
-    ticket = engine.tickets.new()
+    ticket = engine.notifications.new_ticket()
     give_up_at = math.inf if wait is None else engine.clock.now() + wait
     try:
         while True:
@@ -73,7 +73,7 @@ async def upgrade_lease(
                     retry_after=answer.remaining,
                     mode="shared",
                 )
-            await hold.pause(min(left, engine.retry.cap * (0.5 + 0.5 * engine.random.fraction())))
+            await hold.pause(min(left, engine.backoff.cap * (0.5 + 0.5 * engine.random.fraction())))
     except BaseException:
         _leave_queue(engine, lease, own)
         raise
@@ -104,7 +104,7 @@ async def _in_turn(
 
 
 async def _ask(
-    engine: Engine[L], store: FileStore, lease: L, own: Own, ticket: int, ttl: float, wait: float
+    engine: Engine[L], store: FileStore, lease: L, own: Owner, ticket: int, ttl: float, wait: float
 ) -> L | InTheWay:
     encoded = validation.encode_holder(own.holder)
     tries = 0
@@ -119,11 +119,11 @@ async def _ask(
             return answer
         grant = trusted_grant(answer, sent_at, engine.clock.now())
         if grant is None:
-            raise arrived_late(lease.name, ttl)
+            raise late_grant(lease.name, ttl)
         return grant
 
     try:
-        answer = await engine.insist(ask, engine.clock.now())
+        answer = await engine.retry(ask, engine.clock.now())
     except LeaseLost:
         raise
     except BaseException as error:
@@ -132,18 +132,18 @@ async def _ask(
             # It may have been done. Then the reader's lease has ended, and as soon as the writer's is taken back
             # somebody else may write: so neither counts from here on.
             lease.end("released")
-            engine.disown(lease.name, lease.token, lease.ttl, was_silent=True)
+            engine.schedule_cleanup(lease.name, lease.token, lease.ttl, was_silent=True)
         raise
     if answer is None:
         lease.end("expired")
         raise LeaseLost(lease.name, "expired")
     if isinstance(answer, InTheWay):
         return answer
-    return engine.accept(
+    return engine.new_lease(
         lease.name, own.token, ticket, "exclusive", own.holder, ttl, answer, renew=lease.renews
     )
 
 
-def _leave_queue(engine: Engine[L], lease: L, own: Own) -> None:
+def _leave_queue(engine: Engine[L], lease: L, own: Owner) -> None:
     # For ever: a place in the queue stays as long as this client waits for anything behind the same lock.
-    engine.disown(lease.name, own.token, math.inf, was_silent=True)
+    engine.schedule_cleanup(lease.name, own.token, math.inf, was_silent=True)

@@ -18,7 +18,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.core.validation import check_duration
 from leasehold.core.validity import to_ms
 from leasehold.errors import InvalidRequest, StaleFence, StoreError
@@ -208,7 +208,7 @@ def _run(client: Any, work: Callable[[Wire], Coroutine[Any, Any, T]]) -> T | Awa
     if isinstance(existing, redis.asyncio.Redis | redis.asyncio.RedisCluster):
         return work(redis_py.AsyncBorrowed(client))
     if isinstance(existing, redis.Redis | redis.RedisCluster):
-        return run(work(redis_py.BlockingBorrowed(client)))
+        return run_sync(work(redis_py.BlockingBorrowed(client)))
     kind = f"{type(client).__module__}.{type(client).__name__}"
     raise InvalidRequest(f"a guard takes a redis.asyncio.Redis or a redis.Redis, not {kind}")
 
