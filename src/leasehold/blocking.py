@@ -1,4 +1,4 @@
-"""The blocking client: the same names and arguments, for threads."""
+"""The blocking client: the same names and arguments as the asynchronous one, for threads."""
 
 from __future__ import annotations
 
@@ -56,57 +56,57 @@ class Lease(LeaseState):
     def renew(self, ttl: float | None = None) -> None:
         """Extend the lease to ``ttl`` seconds from now (default: the ttl it was acquired with).
 
-        Raises `LeaseLost` if it has ended, and `StoreUnavailable` if the store gave no answer; the lease
-        is then what it was before, until its deadline.
+        Raises `LeaseLost` if it has ended, and `StoreUnavailable` if the store gave no reply; the lease
+        is then unchanged, until its deadline.
         """
         with self._my_turn():
             run_sync(self._engine.renew(self, ttl))
 
     def release(self) -> None:
-        """Give the lock back. Doing it twice is harmless.
+        """Release the lock. Releasing twice is harmless.
 
-        On return the lease has ended in the store and no renewal is under way. Raises `LeaseLost` if it
-        had ended before, so that somebody else may have held the lock meanwhile, and `StoreUnavailable`
-        if the store gave no answer: it then ends with its ttl at the latest.
+        On return the lease has ended in the store and no renewal is under way. Raises `LeaseLost` if it had ended
+        before, so that others may have held the lock since, and `StoreUnavailable` if the store gave no reply: it then
+        ends with its ttl at the latest.
         """
         with self._my_turn():
             run_sync(self._engine.release(self))
 
     def _my_turn(self) -> AbstractContextManager[object]:
-        # In a forked child the lock may have been copied while another thread held it, and that thread
-        # is not here to open it; the child gets no further than an exception anyway.
+        # In a forked child the lock may have been copied while another thread held it, and that thread is not in the
+        # child to release it; the child gets an exception anyway.
         return self._turn if self.is_ours else nullcontext()
 
     def abandon(self) -> None:
-        """Stop renewing and give nothing back: the lock stays held until the ttl ends."""
+        """Stop renewing without releasing: the lock stays held until the ttl ends."""
         self._engine.abandon(self)
 
     def lost(self, timeout: float | None = None) -> LossReason | None:
-        """Wait until the lease has ended, and say why; None if ``timeout`` seconds passed first."""
+        """Wait until the lease has ended and return the reason; None if ``timeout`` seconds pass first."""
         return run_sync(self.wait_until_lost(timeout))
 
 
 class Leases(LeasesState[Lease]):
-    """The leases that `Client.lock_all` holds together, by name; as `leasehold.client.Leases`."""
+    """The leases of `Client.lock_all`, by name; as `leasehold.client.Leases`."""
 
     def renew(self, ttl: float | None = None) -> None:
         """Extend each of them to ``ttl`` seconds from now; `LeaseLost` for the first that has ended."""
         run_sync(self.renew_all(ttl))
 
     def release(self) -> None:
-        """Give all of them back, and then raise what went wrong with the first that could not be."""
+        """Release all of them, even if one fails; then raise the first error."""
         run_sync(self.release_all())
 
     def lost(self, timeout: float | None = None) -> LossReason | None:
-        """Wait until any of them has ended, and say why; None if ``timeout`` seconds passed first."""
+        """Wait until one of them has ended and return the reason; None if ``timeout`` seconds pass first."""
         return run_sync(self.wait_until_lost(timeout))
 
 
 class LockContext(Generic[H]):
-    """What ``with locks.lock(...)`` runs in: a lease (or several) that is renewed while inside.
+    """The context manager of ``with locks.lock(...)``: a lease (or several) that is renewed inside.
 
-    If the lease is lost, ``lease.is_lost`` says so at once, ``lease.check()`` raises, and `LeaseLost`
-    comes out at the end. An exception of the body's own is never hidden.
+    If the lease is lost, ``lease.is_lost`` is true at once, ``lease.check()`` raises, and `LeaseLost` is raised at
+    the end. An exception of the body is never hidden.
     """
 
     def __init__(self, acquire: Callable[[], H]) -> None:
@@ -129,7 +129,7 @@ class LockContext(Generic[H]):
             if error is None:
                 raise
             if not isinstance(error, LeaseLost):
-                error.add_note(f"Meanwhile {lost}.")
+                error.add_note(f"In addition, {lost}.")
         except StoreError as failure:
             if error is None:
                 raise
@@ -145,7 +145,7 @@ class Client:
 
     def __init__(
         self,
-        wire: Wire,
+        transport: Wire,
         *,
         holder: Holder | None,
         namespace: str,
@@ -154,7 +154,7 @@ class Client:
         where: str = "",
     ) -> None:
         self._core = ClientCore(
-            wire,
+            transport,
             clock=ThreadClock(),
             concurrency=ThreadConcurrency(),
             make_lease=Lease,
@@ -165,12 +165,12 @@ class Client:
             where=where,
         )
         self.lookout = self._core.observers
-        """Who is told what this client does; see `leasehold.observe`."""
+        """The observers of this client; see `leasehold.observe`."""
         self._engine = self._core.engine
 
     @property
     def store_access(self) -> StoreAccess[Wire, Lease]:
-        """The client's store, for packages that are built on this client."""
+        """The client's store, for packages built on the client."""
         return self._core
 
     def __enter__(self) -> Self:
@@ -202,7 +202,7 @@ class Client:
     ) -> LockContext[Lease]:
         """Hold the lock inside ``with``; see `acquire` and `LockContext`.
 
-        ``on_loss`` is there for the sake of the same arguments: a thread is always signalled.
+        ``on_loss`` makes no difference: a thread cannot be cancelled. It keeps the arguments the same on both sides.
         """
         validation.check_on_loss(on_loss)
         return LockContext(
@@ -251,7 +251,7 @@ class Client:
         floor: int | None = None,
         on_loss: OnLoss = "cancel",
     ) -> Lease | None:
-        """Get the lock if it is free now; None if somebody else holds it."""
+        """Get the lock if it is free now; None if it is held."""
         try:
             return self.acquire(
                 name,
@@ -306,20 +306,9 @@ class Client:
         on_loss: OnLoss = "cancel",
         expect_fence: int | None = None,
     ) -> Lease:
-        """Get the lock by force; see `leasehold.client.Client.take`."""
+        """Take the lock by force; see `leasehold.client.Client.take`."""
         validation.check_on_loss(on_loss)
-        return run_sync(
-            self._engine.take(
-                name,
-                ttl=ttl,
-                mode=mode,
-                holder=holder,
-                renew=renew,
-                max_hold=max_hold,
-                floor=floor,
-                expect_fence=expect_fence,
-            )
-        )
+        return run_sync(self._engine.take(name, ttl, mode, holder, renew, max_hold, floor, expect_fence))
 
     def once(
         self,
@@ -332,11 +321,11 @@ class Client:
     ) -> R:
         """Run ``fn()`` unless it has been run under ``key`` before; see `leasehold.client.Client.once`.
 
-        A thread cannot be cancelled: if the lease is lost, ``fn`` runs on, and `LeaseLost` comes out at its end.
+        A thread cannot be cancelled: if the lease is lost, ``fn`` runs on, and `LeaseLost` is raised at its end.
         """
         check_once(key, fn, ttl)
 
-        async def work() -> R:  # it blocks and never suspends, as all that runs here
+        async def work() -> R:  # it blocks and never suspends, as everything here
             return self._run_once(key, fn, ttl, lease_ttl, wait)
 
         return run_sync(self._core.once_engine.observed("once", key, work))
@@ -362,13 +351,13 @@ class Client:
             context.__exit__(*sys.exc_info())
             raise
         if not kept:
-            # If it does not end well, nothing is given back here: what becomes of the lease is decided there.
+            # If this fails, nothing is released here: `finish` decides about the lease.
             kept = [run_sync(self._core.once.finish(lease, encoded, ttl))]
         context.__exit__(None, None, None)
         return kept[0]
 
     def first_time(self, operation: str, unique_key: str | int, *, ttl: float = 86400) -> bool:
-        """Whether nobody has asked this before; see `leasehold.client.Client.first_time`."""
+        """Return True for the first call with this key; see `leasehold.client.Client.first_time`."""
         key = key_of(operation, unique_key)
         check_keep(ttl)
         return run_sync(
@@ -376,11 +365,11 @@ class Client:
         )
 
     def inspect(self, name: str) -> LockInfo:
-        """Who holds the lock and how many wait for it, as it was when the store answered."""
+        """Return the holders of the lock and the number of waiters, as of the store's reply."""
         return run_sync(self._engine.inspect(name))
 
     def list(self, pattern: str = "*") -> Iterator[LockInfo]:
-        """The locks whose names match ``pattern``; see `leasehold.client.Client.list`."""
+        """List the locks whose names match ``pattern``; see `leasehold.client.Client.list`."""
         cursor = 0
         while True:
             cursor, found = run_sync(self._engine.page(pattern, cursor))
@@ -389,7 +378,7 @@ class Client:
                 return
 
     def diagnose(self) -> list[Finding]:
-        """What an operator should know about the store, each with what to do; see `leasehold doctor`."""
+        """Return problems of the store's configuration, each with a remedy; see `leasehold doctor`."""
         from leasehold.valkey.doctor import diagnose  # noqa: PLC0415 - for one command of an operator
 
         return run_sync(diagnose(self._core.transport, self._engine))
@@ -408,10 +397,10 @@ def connect(
     allow_eviction: bool = False,
     max_connections: int | None = None,
 ) -> Client:
-    """A blocking client for the store at ``url``, or for an embedded Valkey without one.
+    """Return a blocking client for the store at ``url``, or for an embedded Valkey without one.
 
-    The arguments are those of `leasehold.connect`. Each thread that talks to the store has a socket to
-    itself; ``max_connections`` limits how many there are.
+    The arguments are those of `leasehold.connect`. Each thread with a request under way uses a socket of its own;
+    ``max_connections`` limits their number.
     """
     options = check_options(
         url,
@@ -422,9 +411,9 @@ def connect(
         allow_eviction=allow_eviction,
         max_connections=max_connections,
     )
-    wire = Pool(options, clock=clock.now, fraction=SystemRandom().fraction)
+    transport = Pool(options, clock=clock.now, fraction=SystemRandom().fraction)
     return Client(
-        wire,
+        transport,
         holder=holder,
         namespace=namespace,
         timeout=timeout,

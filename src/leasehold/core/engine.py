@@ -88,7 +88,7 @@ class Engine(Generic[L]):
 
     async def open(self) -> None:
         """Make sure that the store can be reached; `StoreError` with the reason if not."""
-        await self.retry(self.store.open, self.clock.now())
+        await self.retry(self.store.open)
 
     def acquire(
         self,
@@ -180,11 +180,10 @@ class Engine(Generic[L]):
     def take(
         self,
         name: str,
-        *,
         ttl: float,
         mode: Mode,
         holder: Holder | None,
-        renew: bool,
+        renew: bool,  # noqa: FBT001 - as `acquire`
         max_hold: float | None,
         floor: int | None,
         expect_fence: int | None,
@@ -254,7 +253,7 @@ class Engine(Generic[L]):
             return grant
 
         try:
-            reply = await self.retry(ask, self.clock.now())
+            reply = await self.retry(ask)
         except BaseException as error:
             was_silent = tries > 1 or isinstance(error, StoreUnavailable)
             if was_silent or not isinstance(error, StoreRefused | InvalidRequest):
@@ -313,7 +312,7 @@ class Engine(Generic[L]):
                 return reply
             raise reply
 
-        reply = await self.retry(ask, self.clock.now())
+        reply = await self.retry(ask)
         if isinstance(reply, Ended):
             lease.end(reply.value)
         # A reply that came after the deadline does not bring a lost lease back: lost is final.
@@ -410,15 +409,13 @@ class Engine(Generic[L]):
     async def inspect(self, name: str) -> LockInfo:
         """Return the public state of the lock."""
         validation.check_name(name)
-        return await self.observed(
-            "inspect", name, lambda: self.retry(lambda: self.store.inspect(name), self.clock.now())
-        )
+        return await self.observed("inspect", name, lambda: self.retry(lambda: self.store.inspect(name)))
 
     async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
         """Return the next cursor and some of the locks whose names match ``pattern``; cursor 0 begins and ends."""
         validation.check_pattern(pattern)
         return await self.observed(
-            "list", pattern, lambda: self.retry(lambda: self.store.page(pattern, cursor), self.clock.now())
+            "list", pattern, lambda: self.retry(lambda: self.store.page(pattern, cursor))
         )
 
     async def close(self) -> None:
@@ -484,15 +481,16 @@ class Engine(Generic[L]):
             return  # the cleaner has been stopped; the grant ends with its ttl
         self._orphan_cleaner.add(Orphan(name, token, until=self.clock.now() + ttl, look_again=look_again))
 
-    async def retry(self, ask: Callable[[], Coroutine[Any, Any, T]], started_at: float) -> T:
+    async def retry(self, ask: Callable[[], Coroutine[Any, Any, T]], started_at: float | None = None) -> T:
         """Return the reply to an idempotent request, repeated until there is one or the timeout has passed."""
+        give_up_at = self.timeout + (self.clock.now() if started_at is None else started_at)
         tries = 0
         while True:
             tries += 1
             try:
                 return await ask()
             except StoreUnavailable:
-                left = started_at + self.timeout - self.clock.now()
+                left = give_up_at - self.clock.now()
                 if left <= 0:
                     raise
                 await self.clock.sleep(min(left, self.backoff.pause(tries, self.random.fraction())))

@@ -61,7 +61,7 @@ class LeasesState(Generic[L]):
 
     @property
     def is_lost(self) -> bool:
-        """Whether any of the leases has ended, for whatever reason."""
+        """Whether any of the leases has ended, for any reason."""
         return self.loss() is not None
 
     def remaining(self) -> float:
@@ -213,7 +213,7 @@ async def try_acquire_all(
             engine.schedule_cleanup(request.name, request.token, asked_ttl, was_silent=True)
 
     try:
-        grants = await engine.retry(ask, engine.clock.now())
+        grants = await engine.retry(ask)
     except BaseException as error:
         # A refusal that comes after silence says nothing of the request before it.
         if tries > 1 or not isinstance(error, StoreRefused | InvalidRequest):

@@ -1,4 +1,4 @@
-"""The world of asyncio."""
+"""Clock, signals and concurrency for asyncio."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AsyncioClock:
 class AsyncioSignal:
     """Implements `leasehold.core.ports.Signal`.
 
-    As an `asyncio.Event` in an `asyncio.timeout`, which together cost as much as all the rest of a wait.
+    An `asyncio.Event` in an `asyncio.timeout` would do the same, but cost as much as all the rest of a wait.
     """
 
     __slots__ = ("_is_set", "_waiters")
@@ -73,7 +73,7 @@ class AsyncioConcurrency:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def check(self) -> None:
-        """Refuse a second event loop: what keeps leases alive runs in the first."""
+        """Raise `InvalidRequest` in a second event loop: renewals run in the first."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -81,7 +81,7 @@ class AsyncioConcurrency:
             raise InvalidRequest("this client belongs to another event loop; make one for each loop")
 
     def signal(self) -> AsyncioSignal:
-        """A new flag."""
+        """Return a new flag."""
         return AsyncioSignal()
 
     def background(self, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -100,20 +100,20 @@ class AsyncioConcurrency:
         task.add_done_callback(self._tasks.discard)
 
     def after_fork(self) -> None:
-        """In a child process: the parent's tasks and its loop are not here."""
+        """In a child process: forget the parent's tasks and its loop."""
         self._tasks = set()
         self._loop = None
 
     async def close(self) -> None:
-        """Cancel what still runs and wait for its end."""
+        """Cancel the tasks that still run and wait for their end."""
         await end_tasks({task for task in self._tasks if task is not asyncio.current_task()})
 
 
 async def end_tasks(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancel them and wait until they have ended.
+    """Cancel ``tasks`` and wait until they have ended.
 
-    More than once: a driver that fails at the moment of the cancellation may raise its failure instead, and whoever
-    then tries again and again would run for ever. Seen with asyncpg, connecting to what has gone away.
+    Cancels more than once: a driver that fails at the moment of the cancellation may raise its own error instead, and
+    a task that then tries again would run for ever. Seen with asyncpg, connecting to a server that has gone away.
     """
     while tasks:
         for task in tasks:

@@ -1,4 +1,4 @@
-"""The world of plain threads: ports that block and never suspend."""
+"""Clock, signals and concurrency for threads: ports that block and never suspend."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ThreadSignal:
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Block until the flag is set (True) or ``timeout`` seconds have passed (False)."""
-        # A thread cannot wait longer than this at once; nobody holds a lease for 292 years either.
+        # A thread cannot wait longer than this at once, some 292 years; no lease lasts that long.
         return self._event.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
 
@@ -41,10 +41,10 @@ class ThreadConcurrency:
     """Implements `leasehold.core.ports.Concurrency`: long-running loops get a thread each."""
 
     def check(self) -> None:
-        """Any thread will do."""
+        """Any thread may call."""
 
     def signal(self) -> ThreadSignal:
-        """A new flag."""
+        """Return a new flag."""
         return ThreadSignal()
 
     def background(self, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:

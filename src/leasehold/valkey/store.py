@@ -65,9 +65,9 @@ class ValkeyStore:
         """See the port."""
         return self._wire.keeps_order
 
-    def listen(self, tell: Callable[[Notification], None]) -> None:
+    def listen(self, deliver: Callable[[Notification], None]) -> None:
         """See the port."""
-        self._wire.listen(lambda payload: notifications.pass_on(payload, tell))
+        self._wire.listen(lambda payload: notifications.pass_on(payload, deliver))
 
     async def open(self) -> None:
         """See the port."""
@@ -103,18 +103,16 @@ class ValkeyStore:
                 return _busy(reply)
         return reply, ttl, arguments[0]
 
-    async def acquire_all(self, asks: Sequence[Request]) -> Sequence[Grant] | str:
+    async def acquire_all(self, requests: Sequence[Request]) -> Sequence[Grant] | str:
         """See the port."""
         session = self._wire.session or await self._wire.open_session()
         keys: list[Word] = []
         arguments: list[Word] = []
         receipts: list[str] = []
-        for ask in asks:
-            lock = key_of(self._namespace, ask.name)
+        for request in requests:
+            lock = key_of(self._namespace, request.name)
             keys += (lock, lock + b":fence")
-            terms = self._grant_arguments(
-                session, ask.token, ask.ticket, ask.ttl, ask.floor, ask.holder, "exclusive"
-            )
+            terms = self._grant_arguments(session, *request[1:])
             arguments += terms
             receipts.append(terms[0])
         script = scripts.ACQUIRE_ALL
@@ -124,18 +122,18 @@ class ValkeyStore:
             reply = await session.call("EVAL", script.source, len(keys), *keys, *arguments)
         self._runner.raise_if_error(reply)
         if isinstance(reply, int):
-            return asks[reply - 1].name
+            return requests[reply - 1].name
         # If a record is not as we would write it now, then the release finds out.
         return [
             (fence, _seconds(left_ms), receipt)
             for (fence, left_ms), receipt in zip(reply, receipts, strict=True)
         ]
 
-    async def look(self, lines: Sequence[LockWaiters]) -> Sequence[QueueState | StoreError]:
+    async def look(self, polled: Sequence[LockWaiters]) -> Sequence[QueueState | StoreError]:
         """See the port."""
         channel = self._wire.channel
         calls = [
-            Call(self._look, line.name, ("".join(line.tokens), channel, self._live_ms)) for line in lines
+            Call(self._look, line.name, ("".join(line.tokens), channel, self._live_ms)) for line in polled
         ]
         return [self._seen(reply) for reply in await self._runner.run_many(calls)]
 
