@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from leasehold.core import validation
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.core.observer import Kind
-    from leasehold.core.ports import Clock, Concurrency, Store
+    from leasehold.core.ports import Clock, Concurrency
     from leasehold.errors import Holder
 
 L = TypeVar("L", bound=LeaseState)
@@ -32,7 +33,7 @@ T_co = TypeVar("T_co", bound=Wire, covariant=True)
 
 
 class StoreAccess(Protocol[T_co, L]):
-    """The use that a package built on a client may make of the client's store. All of it is closed with the client."""
+    """Access to a client's store for packages built on the client. Everything is closed with the client."""
 
     @property
     def transport(self) -> T_co:
@@ -40,11 +41,11 @@ class StoreAccess(Protocol[T_co, L]):
         ...
 
     def namespace_of(self, kind: str) -> str:
-        """The prefix of the keys of another ``kind``: the kind alone beside "lock", else ``{namespace}:{kind}``."""
+        """Return the prefix of the keys of another ``kind``: ``kind`` for namespace "lock", else ``{namespace}:{kind}``."""
         ...
 
     def engine_for(self, kind: Kind, store_class: Callable[..., S]) -> tuple[Engine[L], S]:
-        """A new engine for locks of another ``kind``, and the new store that it uses."""
+        """Return a new engine for locks of another ``kind``, and its new store."""
         ...
 
 
@@ -68,40 +69,30 @@ class ClientCore(Generic[T, L]):
         validation.check_duration(retry_interval, "retry_interval")
         self.transport = transport
         self.observers = Observers(where)
-        self._clock = clock
         self._concurrency = concurrency
-        self._make_lease = make_lease
         self._random = SystemRandom()
         self._namespace = namespace
         self._live = alive_for(retry_interval)
-        self._holder: Callable[[], Holder] = default_holder if holder is None else lambda: holder
-        self._timeout = timeout
-        self._backoff = Backoff(first=retry_interval / 5, cap=retry_interval)
-        self._engines: list[Engine[L]] = []
         self._store = ValkeyStore(transport, namespace=namespace, live=self._live)
-        self.engine = self._make_engine(self._store, "lock")
-        results = ValkeyResults(transport, namespace=namespace, live=self._live)
-        self.once_engine = self._make_engine(results.leases, "once")
-        self.once = Once(self.once_engine, results)
-        register_after_fork(self)
-
-    def _make_engine(self, store: Store, kind: Kind) -> Engine[L]:
-        engine = Engine(
-            store,
-            self._clock,
-            self._random,
-            self._concurrency,
-            make_lease=self._make_lease,
-            holder=self._holder,
-            timeout=self._timeout,
-            backoff=self._backoff,
-            # The first engine receives the notifications of the transport for all of them.
-            notifications=self._engines[0].notifications if self._engines else None,
-            kind=kind,
+        new_engine = partial(
+            Engine[L],
+            clock=clock,
+            random=self._random,
+            concurrency=concurrency,
+            make_lease=make_lease,
+            holder=default_holder if holder is None else lambda: holder,
+            timeout=timeout,
+            backoff=Backoff(first=retry_interval / 5, cap=retry_interval),
             observers=self.observers,
         )
-        self._engines.append(engine)
-        return engine
+        self.engine = new_engine(self._store)
+        # This engine listens on the transport, for the others too.
+        self._new_engine = partial(new_engine, notifications=self.engine.notifications)
+        results = ValkeyResults(transport, namespace=namespace, live=self._live)
+        self.once_engine = self._new_engine(results.leases, kind="once")
+        self.once = Once(self.once_engine, results)
+        self._engines = [self.engine, self.once_engine]
+        register_after_fork(self)
 
     def namespace_of(self, kind: str) -> str:
         """See `StoreAccess`."""
@@ -110,7 +101,9 @@ class ClientCore(Generic[T, L]):
     def engine_for(self, kind: Kind, store_class: Callable[..., S]) -> tuple[Engine[L], S]:
         """See `StoreAccess`."""
         store = store_class(self.transport, namespace=self.namespace_of(kind), live=self._live)
-        return self._make_engine(store, kind), store
+        engine = self._new_engine(store, kind=kind)
+        self._engines.append(engine)
+        return engine, store
 
     async def open(self) -> None:
         """Make sure that the store can be reached; close everything if it cannot."""
@@ -134,7 +127,7 @@ class ClientCore(Generic[T, L]):
             await self._store.close()
 
     def after_fork(self) -> None:
-        """In a child process: drop everything that belongs to the parent."""
+        """In a child process: drop the parent's connections and leases."""
         self._concurrency.after_fork()
         self._random.after_fork()
         self._store.after_fork()

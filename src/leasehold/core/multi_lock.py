@@ -182,17 +182,9 @@ async def try_acquire_all(
         encoded_of = dict.fromkeys(names, encoded)
     else:
         encoded_of = {name: validation.encode_holder(owners[name].holder) for name in names}
+    new_ticket = engine.notifications.new_ticket
     requests = [
-        Request(
-            name,
-            owners[name].token,
-            engine.notifications.new_ticket(),
-            asked_ttl,
-            least,
-            encoded_of[name],
-            "exclusive",
-        )
-        for name in names
+        Request(name, owners[name].token, new_ticket(), asked_ttl, least, encoded_of[name]) for name in names
     ]
     tries = 0
 

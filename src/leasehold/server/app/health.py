@@ -86,10 +86,8 @@ async def _ask_database(services: Services) -> None:
 
 
 async def _ask_store(services: Services) -> None:
-    session = (
-        services.client.store_access.transport.session
-        or await services.client.store_access.transport.open_session()
-    )
+    transport = services.client.store_access.transport
+    session = transport.session or await transport.open_session()
     reply = await session.call("PING")
     if isinstance(reply, Exception):  # it is loading its data, say, or has a new password
         raise StoreRefused(str(reply)) from reply
