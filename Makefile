@@ -83,9 +83,10 @@ check: $(STAMP) types web-check ## Lint, format, types and layers.
 types: $(STAMP) ## Type-check the library, strictly.
 	$(BIN)/pyright
 
-fix: $(STAMP) ## Format and mend what can be mended.
+fix: $(STAMP) ## Format, fix what can be fixed automatically, and write the source tree into docs/architecture.md.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python -m tests.support.source_tree
 	@if $(HAS_NODE); then $(MAKE) --no-print-directory $(WEB_STAMP) && cd web && npm run --silent fix; fi
 
 simulate: $(STAMP) ## Look for a seed that breaks a promise: many clients and faults, in virtual time (SEEDS=2000).

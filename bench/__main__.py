@@ -16,7 +16,7 @@ from bench.targets import ALL, GROUPS, Target
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
-PLOTS = HERE.parent / "docs" / "img"
+PLOTS = HERE.parent / "docs" / "images"
 
 DESCRIPTION = """\
 Measures Leasehold against the limit (bare hiredis) and its peers, interleaved on one
@@ -31,7 +31,7 @@ EPILOG = (
     + """
 
 examples:
-  python -m bench                          everything: table, bench/results.json, docs/img/*.svg (minutes)
+  python -m bench                          everything: table, bench/results.json, docs/images/*.svg (minutes)
   python -m bench --quick --json out.json  the locks within 45 seconds; writes nothing else
   python -m bench --quick server           the document service within a minute
   python -m bench P1 P2                    two targets in full length; writes nothing unless asked

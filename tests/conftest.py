@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.server.serving import Served, SharedService
+    from tests.support.pages import Example
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -106,6 +108,14 @@ def count(full: bool) -> Count:
 
     wanted = full
     return choose
+
+
+@pytest.fixture
+def example(request: pytest.FixtureRequest) -> Iterator[Example]:
+    """The example of a page that the test runs, see `Page.runs`."""
+    example = replace(request.param, has_run=False)
+    yield example
+    assert example.has_run, f"{example.where} was not run"
 
 
 @pytest.fixture(scope="session")

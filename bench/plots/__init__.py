@@ -1,4 +1,4 @@
-"""The plots of the README. A plot is a function from results to SVG, or None when its targets were not run."""
+"""The plots of the documentation. A plot is a function from results to SVG, or None when its targets were not run."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -18,7 +18,7 @@ from leasehold.runtime import clock
 from leasehold.runtime.randomness import SystemRandom
 from leasehold.runtime.thread_runtime import ThreadClock, ThreadConcurrency
 from leasehold.valkey.options import check_options
-from leasehold.valkey.transport.blocking_transport import Pool
+from leasehold.valkey.transport.blocking_transport import BlockingTransport
 
 if TYPE_CHECKING:
     import ssl
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from leasehold.core.replies import LockInfo, Mode, OnLoss
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.doctor import Finding
-    from leasehold.valkey.transport.protocols import Wire
+    from leasehold.valkey.transport.protocols import Transport
 
 
 H = TypeVar("H", "Lease", "Leases")
@@ -145,7 +145,7 @@ class Client:
 
     def __init__(
         self,
-        transport: Wire,
+        transport: Transport,
         *,
         holder: Holder | None,
         namespace: str,
@@ -169,7 +169,7 @@ class Client:
         self._engine = self._core.engine
 
     @property
-    def store_access(self) -> StoreAccess[Wire, Lease]:
+    def store_access(self) -> StoreAccess[Transport, Lease]:
         """The client's store, for packages built on the client."""
         return self._core
 
@@ -411,7 +411,7 @@ def connect(
         allow_eviction=allow_eviction,
         max_connections=max_connections,
     )
-    transport = Pool(options, clock=clock.now, fraction=SystemRandom().fraction)
+    transport = BlockingTransport(options, clock=clock.now, fraction=SystemRandom().fraction)
     return Client(
         transport,
         holder=holder,

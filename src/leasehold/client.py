@@ -17,7 +17,7 @@ from leasehold.runtime import clock
 from leasehold.runtime.asyncio_runtime import AsyncioClock, AsyncioConcurrency
 from leasehold.runtime.randomness import SystemRandom
 from leasehold.valkey.options import check_options
-from leasehold.valkey.transport.async_transport import Connection
+from leasehold.valkey.transport.async_transport import AsyncTransport
 
 if TYPE_CHECKING:
     import ssl
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from leasehold.core.replies import LockInfo, Mode, OnLoss
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.doctor import Finding
-    from leasehold.valkey.transport.protocols import ListeningWire
+    from leasehold.valkey.transport.protocols import PubSubTransport
 
 H = TypeVar("H", "Lease", "Leases")
 R = TypeVar("R")
@@ -193,7 +193,7 @@ class Client:
 
     def __init__(
         self,
-        transport: ListeningWire,
+        transport: PubSubTransport,
         *,
         concurrency: AsyncioConcurrency,
         holder: Holder | None,
@@ -218,7 +218,7 @@ class Client:
         self._engine = self._core.engine
 
     @property
-    def store_access(self) -> StoreAccess[ListeningWire, Lease]:
+    def store_access(self) -> StoreAccess[PubSubTransport, Lease]:
         """The client's store, for packages built on the client."""
         return self._core
 
@@ -486,7 +486,7 @@ def connect(
         max_connections=max_connections,
     )
     concurrency = AsyncioConcurrency()
-    transport = Connection(
+    transport = AsyncTransport(
         options, clock=clock.now, fraction=SystemRandom().fraction, check_loop=concurrency.check
     )
     return Client(

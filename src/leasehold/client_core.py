@@ -14,10 +14,10 @@ from leasehold.core.once import Once
 from leasehold.core.waiters import alive_for
 from leasehold.runtime.fork import register_after_fork
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.valkey.once_store import ValkeyResults
+from leasehold.valkey.once_store import ValkeyOnceStore
 from leasehold.valkey.options import default_holder
 from leasehold.valkey.store import ValkeyStore
-from leasehold.valkey.transport.protocols import Wire
+from leasehold.valkey.transport.protocols import Transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 L = TypeVar("L", bound=LeaseState)
 S = TypeVar("S", bound=ValkeyStore)
-T = TypeVar("T", bound=Wire)
-T_co = TypeVar("T_co", bound=Wire, covariant=True)
+T = TypeVar("T", bound=Transport)
+T_co = TypeVar("T_co", bound=Transport, covariant=True)
 
 
 class StoreAccess(Protocol[T_co, L]):
@@ -88,7 +88,7 @@ class ClientCore(Generic[T, L]):
         self.engine = new_engine(self._store)
         # This engine listens on the transport, for the others too.
         self._new_engine = partial(new_engine, notifications=self.engine.notifications)
-        results = ValkeyResults(transport, namespace=namespace, live=self._live)
+        results = ValkeyOnceStore(transport, namespace=namespace, live=self._live)
         self.once_engine = self._new_engine(results.leases, kind="once")
         self.once = Once(self.once_engine, results)
         self._engines = [self.engine, self.once_engine]

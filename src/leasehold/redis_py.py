@@ -54,7 +54,7 @@ def from_client(
 
     if isinstance(existing, redis.asyncio.Redis):
         return client.Client(
-            redis_py.AsyncBorrowed(existing),
+            redis_py.AsyncRedisPyTransport(existing),
             concurrency=AsyncioConcurrency(),
             holder=holder,
             namespace=namespace,
@@ -63,7 +63,7 @@ def from_client(
         )
     if isinstance(existing, redis.Redis):
         return blocking.Client(
-            redis_py.BlockingBorrowed(existing),
+            redis_py.BlockingRedisPyTransport(existing),
             holder=holder,
             namespace=namespace,
             timeout=timeout,

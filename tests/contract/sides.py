@@ -18,7 +18,7 @@ from tests.support.waiting import LIMIT, eventually_async
 import leasehold
 from leasehold.core.sync_runner import run_sync
 from leasehold.valkey.notifications import channel_name
-from leasehold.valkey.transport.redis_py import AsyncBorrowed, BlockingBorrowed
+from leasehold.valkey.transport.redis_py import AsyncRedisPyTransport, BlockingRedisPyTransport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -142,7 +142,9 @@ class Locks:
     @property
     def hears(self) -> bool:
         """Whether the store's news reach this side: not over a redis-py client, which has no ear for them."""
-        return not isinstance(self.client.store_access.transport, AsyncBorrowed | BlockingBorrowed)
+        return not isinstance(
+            self.client.store_access.transport, AsyncRedisPyTransport | BlockingRedisPyTransport
+        )
 
     async def listening(self, admin: redis.Redis) -> None:
         """Wait until this side hears: a blocking client begins to listen when it has talked for the first time."""

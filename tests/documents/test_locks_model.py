@@ -28,9 +28,7 @@ async def ramble(server, *, documents, steps, seed, forgetful=False):
 
         async def forget():
             # Behind everything that was sent before, and before everything that is sent after.
-            await (
-                client.store_access.transport.session or await client.store_access.transport.open_session()
-            ).call("FLUSHALL")
+            await (await client.store_access.transport.get_connection()).call("FLUSHALL")
             for one in rambles.values():
                 one.model.forget()
 
@@ -38,7 +36,7 @@ async def ramble(server, *, documents, steps, seed, forgetful=False):
             for one in rambles.values():
                 together.create_task(one.run(steps, forget if forgetful else None))
         # What was told before the last answer has been heard when this one is.
-        await (await client.store_access.transport.open_session()).call("PING")
+        await (await client.store_access.transport.get_connection()).call("PING")
         return list(rambles.values())
 
 

@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any
 from tests.files.stress_checker import check
 from tests.files.stress_records import compose, read_journals
 from tests.files.stress_worker import Orders, Planted
-from tests.support.launching import launch
+from tests.support.launcher import launch
 from tests.support.servers import Server
 
 from leasehold.files.content.contents import hash_of

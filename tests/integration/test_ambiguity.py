@@ -1,6 +1,6 @@
 """Requests that end in doubt: a lost reply, a lost request, silence, a cancelled call (traps 1, 2, 3, 7; S7).
 
-The counter of fences is the witness: it exists once an acquire has taken effect, whoever knows of it, and
+The counter of fences is the witness: it exists once an acquire has taken effect, known or not, and
 it counts the grants.
 """
 
@@ -63,7 +63,7 @@ async def client(kind: str, url: str, **options: Any) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def bare_client(kind: str, url: str, **options: Any) -> AsyncIterator[Any]:
-    """A client of the kind, opened. redis-py tries again by itself, as it does unless told otherwise."""
+    """A client of the kind, opened. redis-py retries by itself, which is its default."""
     timeout = options.get("timeout", 2)
     again = {"retry": Retry(NoBackoff(), 1), "socket_timeout": timeout}
     again_async = {"retry": AsyncRetry(NoBackoff(), 1), "socket_timeout": timeout}
@@ -96,7 +96,7 @@ def has_been_granted(server: Server) -> bool:
 
 
 async def granted_and_cleaned_up(server: Server) -> None:
-    """The acquire took effect, sooner or later, and yet nobody holds the lock, long before its ttl is over."""
+    """The acquire took effect, sooner or later, and yet the lock is free, long before its ttl is over."""
     await eventually_async(
         lambda: has_been_granted(server) and not is_held(server),
         BEFORE_ITS_TTL,
@@ -126,9 +126,7 @@ async def test_an_acquire_that_lost_its_reply_or_request_gets_the_lock_once(
 
 
 @pytest.mark.parametrize("kind", OWN)
-async def test_a_try_that_lost_its_reply_is_not_told_that_it_is_busy(
-    valkey: Server, proxy: Proxy, kind: str
-) -> None:
+async def test_a_try_that_lost_its_reply_is_not_busy(valkey: Server, proxy: Proxy, kind: str) -> None:
     through = proxy(valkey)
     async with client(kind, through.url, timeout=PATIENT) as locks:
         happened = through.cut_after_request(LOCK.encode())
@@ -137,7 +135,7 @@ async def test_a_try_that_lost_its_reply_is_not_told_that_it_is_busy(
 
 
 @pytest.mark.parametrize("kind", OWN)
-async def test_a_lost_reply_does_not_turn_somebody_elses_lock_into_ours(
+async def test_a_lost_reply_never_grants_the_lock_of_another_holder(
     valkey: Server, proxy: Proxy, kind: str
 ) -> None:
     through = proxy(valkey)
@@ -267,7 +265,7 @@ async def test_a_silent_connection_is_dropped_in_time_and_nothing_is_left_over(
 
 
 @pytest.mark.parametrize("kind", OWN)
-async def test_a_paused_server_that_wakes_up_holds_nothing_for_those_who_gave_up(
+async def test_a_paused_server_that_wakes_up_holds_nothing_for_callers_that_gave_up(
     own_server: Callable[..., Server], kind: str
 ) -> None:
     server = own_server()
@@ -448,7 +446,7 @@ async def test_a_cancelled_release_can_be_asked_again_and_is_then_a_release(
             async with asyncio.timeout(0.1):
                 await lease.release()
         through.flow()
-        await lease.release()  # nobody else ever had the lock: there is no loss to tell of
+        await lease.release()  # the lock never had another holder: there is no loss to report
         assert not is_held(valkey)
 
 
@@ -468,7 +466,7 @@ async def test_a_release_without_an_answer_can_be_asked_again_and_is_then_a_rele
 
 
 @pytest.mark.parametrize("kind", OWN)
-async def test_a_lease_whose_release_got_no_answer_is_not_called_held_when_somebody_else_has_it(
+async def test_a_lease_whose_release_got_no_answer_is_not_held_when_another_holder_has_the_lock(
     valkey: Server, proxy: Proxy, kind: str
 ) -> None:
     through = proxy(valkey)
@@ -485,7 +483,7 @@ async def test_a_lease_whose_release_got_no_answer_is_not_called_held_when_someb
         await theirs.release()
 
 
-async def test_a_lease_whose_release_was_cancelled_is_not_called_held_when_somebody_else_has_it(
+async def test_a_lease_whose_release_was_cancelled_is_not_held_when_another_holder_has_the_lock(
     valkey: Server, proxy: Proxy
 ) -> None:
     through = proxy(valkey)

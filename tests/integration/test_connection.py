@@ -163,7 +163,7 @@ async def test_the_client_shows_its_name_to_the_server(any_server: Server) -> No
     async with leasehold.connect(any_server.url, client_name="billing"):
         assert clients_named(any_server, "billing") == 1
     with blocking.connect(any_server.url, client_name="billing-threads"):
-        # One to ask with, and the ear.
+        # One for commands, and the subscriber.
         eventually(lambda: clients_named(any_server, "billing-threads") == 2)
     eventually(lambda: not clients_named(any_server, "billing-threads"))
 
@@ -235,7 +235,9 @@ async def test_a_server_that_does_not_read_costs_bounded_memory_and_no_caller_ha
         assert most > 500_000, "the server was not slow enough to show anything"
         started_at = time.monotonic()
         ends = await asyncio.gather(*calls, return_exceptions=True)
-        print(f"{len(calls)} callers: {most} bytes unsent, told in {time.monotonic() - started_at:.1f} s")
+        print(
+            f"{len(calls)} callers: {most} bytes unsent, failed within {time.monotonic() - started_at:.1f} s"
+        )
         assert {type(end) for end in ends} == {StoreUnavailable}
         server.resume()  # and it has a lot to read now
 
@@ -296,7 +298,7 @@ def test_threads_do_not_hammer_a_server_that_refuses_them(valkey: Server, proxy:
         locks.acquire("deal", ttl=20).release()
 
 
-# Somebody else's client
+# A client of the application
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
@@ -434,7 +436,7 @@ def test_no_more_connections_than_allowed(valkey: Server, proxy: Proxy) -> None:
             most = max(most, through.open_connections)
             time.sleep(0.001)
         assert [call.result().name for call in calls] == [f"deal {n}" for n in range(60)]
-        assert most <= 3  # those two, and the ear
+        assert most <= 3  # those two, and the subscriber
         through.delay(0)
         through.stall()
         stuck = [threads.submit(locks.inspect, "deal") for _ in range(6)]
@@ -639,8 +641,8 @@ def test_the_server_notices_the_death_of_a_parent_whose_child_lives_on(
 
     elder = spawn(work_async if kind == "async" else work_blocking, valkey.url)
     elder.read()
-    # A blocking client has an ear as well, which comes a moment later. Forked while that connects, a child would
-    # inherit a socket that nobody knows of yet.
+    # A blocking client also has a subscriber, which connects a moment later. A child forked during that would
+    # inherit a socket that is not tracked yet.
     eventually(lambda: clients_named(valkey, "elder") == (1 if kind == "async" else 2))
     elder.tell()
     child = elder.read()["child"]

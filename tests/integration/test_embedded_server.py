@@ -23,17 +23,17 @@ import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from tests.support.launching import launch
+from tests.support.launcher import launch
 from tests.support.waiting import LIMIT, eventually
 
 from leasehold.errors import InvalidRequest, StoreUnavailable
 from leasehold.valkey import embedded
 from leasehold.valkey.embedded import binary, default_data_dir
-from leasehold.valkey.embedded.door import Door
-from leasehold.valkey.embedded.idle_timer import VISITORS, Idleness, Visitors, read_visitors
+from leasehold.valkey.embedded.idle_timer import INFO_COMMAND, ConnectionCounts, IdleTimer, parse_counts
 from leasehold.valkey.embedded.log import LARGEST
-from leasehold.valkey.embedded.probe import open_conversation
-from leasehold.valkey.embedded.supervisor import _close_if_alone
+from leasehold.valkey.embedded.probe import connect as connect_probe
+from leasehold.valkey.embedded.socket_file import SocketFile
+from leasehold.valkey.embedded.supervisor import _hide_if_unused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ def ensure_running(data_dir: Path | str, timeout: float = LIMIT) -> Path:
 
 
 def is_free(data_dir: Path) -> bool:
-    """Neither a keeper nor a server lives there: both hold the lock."""
+    """Neither a supervisor nor a server runs there: both hold the lock."""
     try:
         with (data_dir / "keeper.lock").open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,16 +60,16 @@ def is_free(data_dir: Path) -> bool:
     return True
 
 
-def keeper_of(data_dir: Path) -> int:
+def supervisor_of(data_dir: Path) -> int:
     return int((data_dir / "keeper.lock").read_text().split()[0])
 
 
 def end_server(data_dir: Path) -> None:
-    """For the end of a test, whatever state it left."""
+    """For the end of a test, in any state."""
     deadline = time.monotonic() + LIMIT
     while not is_free(data_dir):
         with suppress(ProcessLookupError, IndexError):
-            os.kill(keeper_of(data_dir), signal.SIGTERM)
+            os.kill(supervisor_of(data_dir), signal.SIGTERM)
         assert time.monotonic() < deadline, "the server does not end"
         time.sleep(0.02)
 
@@ -120,7 +120,7 @@ def is_alive(pid: int) -> bool:
 
 
 def hold_connection(parent: Any, data_dir: str) -> None:
-    """For a child: connect, tell the server's pid, stay connected until told to go on."""
+    """For a child: connect, report the server's pid, stay connected until the test continues."""
     import redis
 
     from leasehold.valkey.embedded import ensure_running
@@ -160,7 +160,7 @@ def test_a_running_server_is_found_within_two_milliseconds(data_dir: Path) -> No
         before = time.perf_counter()
         assert ensure_running(data_dir) == path
         times.append(time.perf_counter() - before)
-    assert min(times) < 0.002  # of so many, one is not disturbed by whatever else the machine does
+    assert min(times) < 0.002  # of so many, one is not disturbed by other work of the machine
 
 
 def test_the_working_directory_and_umask_of_the_caller_do_not_matter(
@@ -196,7 +196,7 @@ def test_no_descriptor_of_the_caller_is_kept_open(data_dir: Path) -> None:
         os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         os.set_blocking(pipe.fileno(), False)
-        assert pipe.read() == b"", "somebody still has the other end"
+        assert pipe.read() == b"", "the other end is still open"
 
 
 def test_starting_leaves_the_caller_no_child_process(data_dir: Path, spawn: Callable[..., Child]) -> None:
@@ -218,7 +218,7 @@ def test_starting_leaves_the_caller_no_child_process(data_dir: Path, spawn: Call
 
 
 @pytest.mark.parametrize("kind", ["of a dead server", "a plain file"])
-def test_a_stale_socket_confuses_nobody(data_dir: Path, visit: Any, kind: str) -> None:
+def test_a_stale_socket_is_replaced(data_dir: Path, visit: Any, kind: str) -> None:
     data_dir.mkdir(mode=0o700)
     stale = data_dir / "server.sock"
     if kind == "a plain file":
@@ -260,13 +260,13 @@ def test_many_processes_starting_at_once_get_one_server(
     assert len({child.read()["server"] for child in children}) == 1
 
 
-def test_many_keepers_starting_at_once_make_one_server(data_dir: Path, visit: Any, count: Count) -> None:
-    """The turns that callers take are only for saving work: the keepers alone agree on one server too."""
+def test_many_supervisors_starting_at_once_make_one_server(data_dir: Path, visit: Any, count: Count) -> None:
+    """The turns of callers only save work: supervisors without them agree on one server too."""
     data_dir.mkdir(mode=0o700)
     command = [sys.executable, "-m", "leasehold.valkey.embedded.supervisor", str(data_dir)]
     at_once = count(full=8, quick=4)
-    keepers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(at_once)]
-    words = [keeper.communicate(timeout=LIMIT)[0] for keeper in keepers]
+    supervisors = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(at_once)]
+    words = [supervisor.communicate(timeout=LIMIT)[0] for supervisor in supervisors]
     assert words == ["ready\n"] * at_once
     pid = server_pid(visit(data_dir / "server.sock"))
     log = (data_dir / "server.log").read_text()
@@ -286,7 +286,7 @@ def test_threads_starting_at_once_get_one_server(data_dir: Path) -> None:
     assert (data_dir / "server.log").read_text().count("just started") == 1
 
 
-def test_a_caller_stuck_while_starting_holds_nobody_up_for_ever(data_dir: Path) -> None:
+def test_a_caller_stuck_while_starting_does_not_block_others_for_ever(data_dir: Path) -> None:
     data_dir.mkdir(mode=0o700)
     with (data_dir / "starting.lock").open("w") as stuck:
         fcntl.flock(stuck, fcntl.LOCK_EX)
@@ -303,7 +303,7 @@ def test_it_ends_two_seconds_after_the_last_client_closes(data_dir: Path, visit:
     first, second = visit(path), visit(path)
     pid = server_pid(first)
     assert second.ping()
-    keeper = keeper_of(data_dir)
+    supervisor = supervisor_of(data_dir)
 
     first.close()
     stays_until = time.monotonic() + 3
@@ -315,7 +315,7 @@ def test_it_ends_two_seconds_after_the_last_client_closes(data_dir: Path, visit:
     closed_at = time.monotonic()
     eventually(lambda: is_free(data_dir))
     assert time.monotonic() - closed_at >= 2
-    eventually(lambda: not is_alive(pid) and not is_alive(keeper))
+    eventually(lambda: not is_alive(pid) and not is_alive(supervisor))
     assert not path.exists()
 
 
@@ -360,25 +360,25 @@ def test_an_interrupt_of_the_callers_group_does_not_reach_it(
     os.killpg(child.pid, signal.SIGINT)
     assert child.wait() != 0
     assert server_pid(client) == pid
-    assert is_alive(keeper_of(data_dir))
+    assert is_alive(supervisor_of(data_dir))
 
 
-def test_a_killed_keeper_takes_its_server_along(data_dir: Path, visit: Any) -> None:
+def test_the_server_of_a_killed_supervisor_ends_too(data_dir: Path, visit: Any) -> None:
     client = visit(ensure_running(data_dir))
     client.set("key", "value")
     pid = server_pid(client)
-    os.kill(keeper_of(data_dir), signal.SIGKILL)
+    os.kill(supervisor_of(data_dir), signal.SIGKILL)
     eventually(lambda: is_free(data_dir))
     assert not is_alive(pid)
     assert visit(ensure_running(data_dir)).get("key") == b"value"
 
 
-def test_there_is_no_second_server_beside_that_of_a_killed_keeper(data_dir: Path, visit: Any) -> None:
+def test_there_is_no_second_server_beside_that_of_a_killed_supervisor(data_dir: Path, visit: Any) -> None:
     path = ensure_running(data_dir)
     pid = server_pid(visit(path))
-    os.kill(pid, signal.SIGSTOP)  # so that it cannot follow its keeper yet
+    os.kill(pid, signal.SIGSTOP)  # so that it cannot follow its supervisor yet
     try:
-        os.kill(keeper_of(data_dir), signal.SIGKILL)
+        os.kill(supervisor_of(data_dir), signal.SIGKILL)
         path.unlink()  # the first thing a server does when it ends
         with pytest.raises(StoreUnavailable):
             ensure_running(data_dir, timeout=1)
@@ -388,14 +388,14 @@ def test_there_is_no_second_server_beside_that_of_a_killed_keeper(data_dir: Path
     assert visit(eventually(lambda: ensure_running(data_dir))).ping()
 
 
-def test_a_terminated_keeper_shuts_its_server_down(
+def test_a_terminated_supervisor_shuts_its_server_down(
     data_dir: Path, spawn: Callable[..., Child], visit: Any
 ) -> None:
     child = spawn(
         """
         import signal
         from leasehold.valkey.embedded import ensure_running
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited by whatever it starts
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited by its children
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         report(path=str(ensure_running(args[0], timeout=60)))
         """,
@@ -403,7 +403,7 @@ def test_a_terminated_keeper_shuts_its_server_down(
     )
     client = visit(Path(child.read()["path"]))
     client.set("key", "value")
-    os.kill(keeper_of(data_dir), signal.SIGTERM)
+    os.kill(supervisor_of(data_dir), signal.SIGTERM)
     eventually(lambda: is_free(data_dir))
     assert "ready to exit" in (data_dir / "server.log").read_text()
     assert visit(ensure_running(data_dir)).get("key") == b"value"
@@ -412,12 +412,12 @@ def test_a_terminated_keeper_shuts_its_server_down(
 def test_after_the_server_is_killed_the_next_one_has_the_data(data_dir: Path, visit: Any) -> None:
     client = visit(ensure_running(data_dir))
     client.set("key", "value")
-    pid, keeper = server_pid(client), keeper_of(data_dir)
+    pid, supervisor = server_pid(client), supervisor_of(data_dir)
     os.kill(pid, signal.SIGKILL)
     again = visit(ensure_running(data_dir))
     assert server_pid(again) != pid
     assert again.get("key") == b"value"
-    eventually(lambda: not is_alive(keeper))
+    eventually(lambda: not is_alive(supervisor))
 
 
 def test_a_second_start_finds_the_data(data_dir: Path, visit: Any) -> None:
@@ -441,21 +441,21 @@ def test_a_deleted_socket_makes_room_for_a_server_that_can_be_found(data_dir: Pa
 def test_a_deleted_directory_ends_the_server(tmp_path: Path, visit: Any) -> None:
     data_dir = tmp_path / "gone"
     client = visit(ensure_running(data_dir))
-    pid, keeper = server_pid(client), keeper_of(data_dir)
+    pid, supervisor = server_pid(client), supervisor_of(data_dir)
     shutil.rmtree(data_dir)
-    eventually(lambda: not is_alive(pid) and not is_alive(keeper))
+    eventually(lambda: not is_alive(pid) and not is_alive(supervisor))
 
 
-def test_the_keeper_carries_on_when_its_own_connection_is_cut(data_dir: Path, visit: Any) -> None:
+def test_the_supervisor_continues_when_its_own_connection_is_cut(data_dir: Path, visit: Any) -> None:
     client = visit(ensure_running(data_dir))
     pid = server_pid(client)
 
-    def keepers() -> list[str]:
+    def supervisors() -> list[str]:
         return [entry["id"] for entry in client.client_list() if entry["name"] == "leasehold-keeper"]
 
-    (before,) = eventually(keepers)
+    (before,) = eventually(supervisors)
     client.client_kill_filter(_id=before)
-    eventually(lambda: keepers() not in ([], [before]))
+    eventually(lambda: supervisors() not in ([], [before]))
     assert server_pid(client) == pid
     client.close()
     eventually(lambda: is_free(data_dir))
@@ -464,7 +464,7 @@ def test_the_keeper_carries_on_when_its_own_connection_is_cut(data_dir: Path, vi
 def test_clients_that_come_at_the_moment_of_the_shutdown_are_served(
     data_dirs: Callable[[str], Path], count: Any
 ) -> None:
-    """Whoever gets a connection keeps it, whoever does not gets a new server, and no write is lost."""
+    """A client that gets a connection keeps it, any other gets a new server, and no write is lost."""
     rounds, lanes = count(full=20, quick=2), 5
     samples = rounds * lanes
 
@@ -506,58 +506,58 @@ def test_clients_that_come_at_the_moment_of_the_shutdown_are_served(
     assert set(came) == {"before", "after"}
 
 
-def test_the_door_opens_again_if_somebody_slipped_in(tmp_path: Path) -> None:
+def test_the_socket_is_visible_again_if_a_client_connected_before_it_was_hidden(tmp_path: Path) -> None:
     path = tmp_path / "own.sock"
     command = [str(binary.find_binary()), "--port", "0", "--unixsocket", str(path), "--save", ""]
     with launch(command, stdout=subprocess.DEVNULL, cwd=str(tmp_path)) as server:
         try:
             eventually(path.exists)
-            keeper = open_conversation(path, timeout=5)
-            door = Door(path)
-            alone = read_visitors(keeper.ask(*VISITORS))
+            probe = connect_probe(path, timeout=5)
+            socket_file = SocketFile(path)
+            alone = parse_counts(probe.call(*INFO_COMMAND))
             assert alone is not None
 
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(str(path))
-                assert not _close_if_alone(door, keeper, alone)
+                assert not _hide_if_unused(socket_file, probe, alone)
                 assert path.exists()
                 client.sendall(b"PING\r\n")
                 assert client.recv(100) == b"+PONG\r\n"
 
             now = eventually(
-                lambda: (seen := read_visitors(keeper.ask(*VISITORS))) and seen.now == 1 and seen
+                lambda: (seen := parse_counts(probe.call(*INFO_COMMAND))) and seen.open == 1 and seen
             )
-            assert _close_if_alone(door, keeper, now)
+            assert _hide_if_unused(socket_file, probe, now)
             assert not path.exists()
-            keeper.close()
+            probe.close()
         finally:
             server.kill()
 
 
-def test_a_server_nobody_comes_to_ends_after_ten_seconds() -> None:
-    idleness = Idleness(Visitors(now=1, ever=1), 0.0, before_first=10, after_last=2)
-    assert not idleness.is_idle(Visitors(now=1, ever=1), 9.9)
-    assert idleness.is_idle(Visitors(now=1, ever=1), 10.0)
+def test_a_server_without_any_client_ends_after_ten_seconds() -> None:
+    timer = IdleTimer(ConnectionCounts(open=1, accepted=1), 0.0, before_first=10, after_last=2)
+    assert not timer.has_expired(ConnectionCounts(open=1, accepted=1), 9.9)
+    assert timer.has_expired(ConnectionCounts(open=1, accepted=1), 10.0)
 
 
-def test_a_visit_between_two_looks_counts_as_one() -> None:
-    idleness = Idleness(Visitors(now=1, ever=1), 0.0, before_first=10, after_last=2)
-    assert not idleness.is_idle(Visitors(now=1, ever=2), 5.0)
-    assert not idleness.is_idle(Visitors(now=1, ever=3), 6.9)
-    assert not idleness.is_idle(Visitors(now=1, ever=3), 8.8)
-    assert idleness.is_idle(Visitors(now=1, ever=3), 8.9)
+def test_a_connection_between_two_checks_counts() -> None:
+    timer = IdleTimer(ConnectionCounts(open=1, accepted=1), 0.0, before_first=10, after_last=2)
+    assert not timer.has_expired(ConnectionCounts(open=1, accepted=2), 5.0)
+    assert not timer.has_expired(ConnectionCounts(open=1, accepted=3), 6.9)
+    assert not timer.has_expired(ConnectionCounts(open=1, accepted=3), 8.8)
+    assert timer.has_expired(ConnectionCounts(open=1, accepted=3), 8.9)
 
 
-def test_the_two_seconds_are_counted_from_the_first_look_that_finds_nobody() -> None:
-    idleness = Idleness(Visitors(now=1, ever=1), 0.0, before_first=10, after_last=2)
-    assert not idleness.is_idle(Visitors(now=2, ever=2), 1.0)
-    assert not idleness.is_idle(Visitors(now=2, ever=2), 50.0)
-    assert not idleness.is_idle(Visitors(now=1, ever=2), 50.25)
-    assert not idleness.is_idle(Visitors(now=1, ever=2), 52.0)
-    assert idleness.is_idle(Visitors(now=1, ever=2), 52.25)
+def test_the_two_seconds_are_counted_from_the_first_check_without_clients() -> None:
+    timer = IdleTimer(ConnectionCounts(open=1, accepted=1), 0.0, before_first=10, after_last=2)
+    assert not timer.has_expired(ConnectionCounts(open=2, accepted=2), 1.0)
+    assert not timer.has_expired(ConnectionCounts(open=2, accepted=2), 50.0)
+    assert not timer.has_expired(ConnectionCounts(open=1, accepted=2), 50.25)
+    assert not timer.has_expired(ConnectionCounts(open=1, accepted=2), 52.0)
+    assert timer.has_expired(ConnectionCounts(open=1, accepted=2), 52.25)
 
 
-def test_a_keeper_whose_caller_died_ends_its_server(data_dir: Path, full: bool) -> None:
+def test_a_supervisor_whose_caller_died_ends_its_server(data_dir: Path, full: bool) -> None:
     if not full:
         pytest.skip("takes ten seconds; its arithmetic is tested above")
     data_dir.mkdir(mode=0o700)

@@ -165,7 +165,7 @@ class Scene:
         return [json.loads(line) for line in (self.directory / "history").read_text().splitlines()]
 
     def holds(self) -> list[Hold]:
-        """Who held the lock when, as told by the holders; a dead one held it until it was killed."""
+        """The hold windows that the holders report; a dead one held it until it was killed."""
         open_holds: dict[tuple[int, float], Hold] = {}
         holds: list[Hold] = []
         for line in self.lines():
@@ -191,7 +191,7 @@ class Scene:
 
 def check(holds: list[Hold]) -> None:
     """No two at once, and fences that grow in the order of time."""
-    # Whoever was stopped between the grant and its first look was told that the lease is lost: no hold.
+    # A holder that was stopped between the grant and its first check found the lease lost: no hold.
     holds = [hold for hold in holds if hold.until > hold.since]
     for one, other in itertools.pairwise(holds):
         assert one.until <= other.since, (
@@ -274,7 +274,7 @@ def test_processes_whose_holders_are_killed_at_random_never_hold_at_once_and_los
             victim = eventually(lambda: (pid := holder_of(locks)) in scene.running and pid, every=0.001)
             scene.kill(victim)
             killed[victim] = recorder.now()
-            # The dead one's lock is free within its ttl: somebody else goes on counting.
+            # The dead one's lock is free within its ttl: another process continues counting.
             before = scene.counter()
             eventually(lambda before=before: scene.counter() > before + 1)
             scene.start(random.choice(["async", "blocking"]))
@@ -292,7 +292,7 @@ def test_processes_whose_holders_are_killed_at_random_never_hold_at_once_and_los
     print(f"  left of the dead one's lease: {distribution([death.lease_left for death in costs])}")
     print(f"  dead waiters granted before: {sorted(Counter(death.dead_waiters for death in costs).items())}")
     print(f"  from the end of {len(late)} dead leases to the next grant: {distribution(late)}")
-    # Whoever waits looks when the hold before it ends. The machine may be busy then, but not every time.
+    # Waiters poll when the hold before them ends. The machine may be busy then, but not every time.
     assert min(late) < RETRY_INTERVAL
 
 

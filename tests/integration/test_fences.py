@@ -1,4 +1,4 @@
-"""Fences grow through whatever happens to the server (trap 10, S3), where plain counters would repeat.
+"""Fences grow through every fault of the server (trap 10, S3), where plain counters would repeat.
 
 Beside every grant two counters are kept on the same server: a plain INCR, and one that was seeded with the
 server's time once. They are the negative control: where they repeat and the fence does not, the fault was real.
@@ -184,7 +184,7 @@ async def test_fences_grow_on_a_promoted_replica_that_has_missed_grants(
         witness.server = replica
         await insist(witness, locks)
         await witness.grant(locks, 5)
-    # And for somebody who comes later, and knows nothing.
+    # And for a client that connects later, with a floor of its own.
     async with client(kind, replica.url) as locks:
         await witness.grant(locks, 2)
     witness.check()
@@ -199,7 +199,7 @@ async def test_fences_grow_on_a_promoted_replica_that_has_missed_grants(
             kind,
             marks=[]
             if "redis-py" in kind
-            else pytest.mark.xfail(reason="the floor is read at connect, and here nobody reconnects"),
+            else pytest.mark.xfail(reason="the floor is read at connect, and here no client reconnects"),
         )
         for kind in KINDS
     ],
@@ -235,7 +235,7 @@ async def insist(witness: Witness, locks: Any) -> None:
     await eventually_async(is_granted, every=0.1)
 
 
-async def test_fences_grow_from_client_to_client_whatever_kind_they_are(valkey: Server) -> None:
+async def test_fences_grow_from_client_to_client_of_any_kind(valkey: Server) -> None:
     witness = Witness(valkey)
     async with (
         client("async", valkey.url) as one,

@@ -1,6 +1,6 @@
-"""Hand-over when something fails: lost pushes, cuts, restarts, stopped and dead waiters. Nobody waits for ever (L1, L2, L4).
+"""Hand-over when something fails: lost pushes, cuts, restarts, stopped and dead waiters. No waiter waits for ever (L1, L2, L4).
 
-Nothing here must happen fast: that a waiter was told shows by its having looked too seldom to know, and that it
+Nothing here must happen fast: that a waiter was notified shows by its having polled too seldom to know, and that it
 looked shows by pushes that were swallowed.
 """
 
@@ -38,7 +38,7 @@ KINDS = ["async", "blocking"]
 LOCK = "lock:{deal}"
 QUEUE = "lock:{deal}:queue"
 SELDOM = 60.0
-"""An interval that does not pass within a test: whoever gets the lock was told."""
+"""An interval that does not pass within a test: a waiter that gets the lock was notified."""
 SOON = 40.0
 """What only a hang exceeds, and less than the first look of those who look at `SELDOM` (after 48 s), or than a ttl."""
 CLAIM_WINDOW = 2.0
@@ -65,7 +65,7 @@ async def until_waiting(server: Server, waiters: int) -> None:
 
 
 async def until_listening(server: Server, clients: int) -> None:
-    """A blocking client's ear opens a moment after its first connection."""
+    """A blocking client subscribes a moment after its first connection."""
     await eventually_async(lambda: len(server.call("PUBSUB", "CHANNELS", "leasehold:*")) == clients)
 
 
@@ -122,7 +122,7 @@ async def test_with_every_push_dropped_a_waiter_gets_the_lock_by_looking(
             dropped = through.pushes_dropped
             await held.release()
             lease = await soon(waiting)
-            assert through.pushes_dropped > dropped, "it was told after all"
+            assert through.pushes_dropped > dropped, "it was notified after all"
             assert lease.fence > held.fence
             lease.check()
             await lease.release()
@@ -133,7 +133,7 @@ async def test_with_every_push_dropped_a_waiter_gets_the_lock_by_looking(
 async def test_a_waiter_looks_when_the_lease_before_it_ends(
     own_server: Callable[..., Server], flavour: str, kind: str
 ) -> None:
-    """Nobody is told of an expiry, so the interval is not waited for."""
+    """An expiry is not published, so the waiter polls before the interval is over."""
     server = own_server(flavour)
     async with (
         client("async", server.url) as others,
@@ -169,7 +169,7 @@ async def test_with_every_push_dropped_a_lock_with_renewal_is_claimed_too(
 
 @pytest.mark.parametrize("rights", ["~* &* +@all -subscribe", "~* resetchannels +@all"])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_user_who_may_not_subscribe_is_warned_once_and_waits_by_asking(
+async def test_a_user_without_permission_to_subscribe_is_warned_once_and_waits_by_polling(
     own_server: Callable[..., Server], caplog: pytest.LogCaptureFixture, kind: str, rights: str
 ) -> None:
     """Without any channel the user may not publish either: its releases must work all the same."""
@@ -191,13 +191,13 @@ async def test_a_user_who_may_not_subscribe_is_warned_once_and_waits_by_asking(
                     lease.check()
                     await lease.release()
             if kind == "async":  # a new connection, the same answer
-                locks.store_access.transport.session.close("by the test")
+                locks.store_access.transport.connection.close("by the test")
                 await locks.inspect("deal")
-    warnings = [record.getMessage() for record in caplog.records if "subscribe" in record.getMessage()]
+    warnings = [record.getMessage() for record in caplog.records if "subscriptions" in record.getMessage()]
     assert len(warnings) == 1, warnings
 
 
-async def test_a_take_right_behind_the_hand_over_is_heard(valkey: Server, proxy: Proxy) -> None:
+async def test_a_take_right_behind_the_hand_over_is_noticed(valkey: Server, proxy: Proxy) -> None:
     """Both news and the answer in between arrive in one piece, while the waiter turns into a holder."""
     through = proxy(valkey)
     async with (
@@ -209,16 +209,16 @@ async def test_a_take_right_behind_the_hand_over_is_heard(valkey: Server, proxy:
         await until_waiting(valkey, 1)
         claimed = through.stall_after_request(LOCK.encode())
         await held.release()
-        # Granted, heard of, and claimed; the answer to the claim is on its way.
+        # Granted, notified, and claimed; the answer to the claim is on its way.
         await eventually_async(claimed.is_set)
         await eventually_async(lambda: (valkey.call("GET", LOCK) or b"").startswith(b"2w"))
         taken = await others.take("deal", ttl=90)
-        for _ in range(20):  # news for nobody, to see by that all before it has arrived
+        for _ in range(20):  # unknown tickets: once they have arrived, all before them has
             valkey.call("PUBLISH", f"leasehold:{locks.store_access.transport.channel}", "taken 4000000000")
         arrived = through.bytes["replies"]
         through.flow("replies")
         eventually(lambda: through.bytes["replies"] > arrived + 1000)  # while the loop stands still
-        # A grant that was taken before anybody was told of it is none: it goes on waiting.
+        # A grant that was taken before it was notified does not count: the waiter goes on waiting.
         await until_waiting(valkey, 1)
         assert not waiting.done()
         await taken.release()
@@ -269,7 +269,7 @@ async def test_a_waiter_who_cannot_come_back_says_so_and_leaves_no_trace(
         with pytest.raises(leasehold.StoreUnavailable):
             await soon(waiting)
         await held.release()
-        # Whoever was granted and is gone costs its claim window.
+        # A waiter that was granted the lock and is gone costs its claim window.
         await (await soon(others.acquire("deal", ttl=90, wait=80))).release()
         await asyncio.to_thread(through.refuse, False)
 
@@ -321,7 +321,7 @@ async def test_waiters_go_on_after_the_server_was_killed_and_restarted(
             assert (info.is_held, info.fence) == (True, held.fence)
             await held.release()
         served = await serve_all(waiting)
-        # Without its data the server knows nobody's turn.
+        # Without its data the server has lost the queue.
         assert sorted(served) == [0, 1, 2, 3]
         if keeps:
             assert served == [0, 1, 2, 3]
@@ -355,7 +355,7 @@ async def test_waiters_go_on_when_the_server_forgets_or_pauses(
 
 
 def wait_in_a_child(parent: Any, kind: str, url: str, renew: bool) -> None:
-    """Wait for the lock, tell of it, and give it back when told to."""
+    """Wait for the lock, report it, and release it when the test says so."""
     import asyncio
 
     import leasehold
@@ -412,7 +412,7 @@ async def test_a_stopped_waiter_that_is_granted_is_passed_over_and_does_not_beli
         assert (passed_over.holder, granted.holder) == ("child", "next")
         check_claim_windows([passed_over, granted])
         child.resume()
-        # It joins again, at the end, and tells nothing.
+        # It joins again, at the end, and reports nothing.
         await until_waiting(valkey, 1)
         info = await locks.inspect("deal")
         assert (info.holder, info.fence) == ("next", lease.fence)
@@ -427,10 +427,10 @@ async def test_a_stopped_waiter_that_is_granted_is_passed_over_and_does_not_beli
         assert not (await locks.inspect("deal")).is_held
 
 
-async def test_nobody_passes_a_queue_also_when_the_holder_is_gone(
+async def test_no_newcomer_passes_a_queue_even_when_the_holder_is_gone(
     valkey: Server, spawn: Callable[..., Child]
 ) -> None:
-    """Whoever asks first after the end of a lease finds the one who waits in the way, even if that one is stopped."""
+    """The first caller after the end of a lease finds the waiter before it, even if that is stopped."""
     async with client("async", valkey.url) as locks:
         held = await locks.acquire("deal", ttl=90)
         child = spawn(wait_in_a_child, "async", valkey.url, False)
@@ -440,7 +440,7 @@ async def test_nobody_passes_a_queue_also_when_the_holder_is_gone(
         await held.renew(0.3)
 
         async def is_over() -> bool:
-            assert await locks.try_acquire("deal", ttl=90) is None, "somebody passed the queue"
+            assert await locks.try_acquire("deal", ttl=90) is None, "a newcomer passed the queue"
             return held.is_lost and not valkey.call("ZCARD", QUEUE)
 
         await eventually_async(is_over, every=0)
@@ -511,7 +511,7 @@ async def test_a_holder_stopped_past_its_ttl_loses_the_lock_to_who_waits(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_those_who_wait_are_told_at_once_that_their_client_is_closed(valkey: Server, kind: str) -> None:
+async def test_waiting_ends_at_once_when_the_client_is_closed(valkey: Server, kind: str) -> None:
     async with client("async", valkey.url) as others:
         held = await others.acquire("deal", ttl=90)
         async with client(kind, valkey.url, timeout=2 * LIMIT) as locks:
@@ -569,7 +569,10 @@ def fork_while_waiting(parent: Any, kind: str, url: str) -> None:
                 target=lambda: leases.append(locks.acquire("deal", ttl=60, wait=None)), daemon=True
             )
             waiting.start()
-            while not locks._engine.waiter_poller._waiters or locks.store_access.transport._ear._link is None:
+            while (
+                not locks._engine.room._waiters
+                or locks.store_access.transport._subscriber._connection is None
+            ):
                 time.sleep(0.001)
             parent.tell(who="parent", channel=locks.store_access.transport.channel)
             if os.fork() == 0:
@@ -582,7 +585,7 @@ def fork_while_waiting(parent: Any, kind: str, url: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_child_forked_while_its_parent_waits_owns_nothing_and_hears_nothing(
+async def test_a_child_forked_while_its_parent_waits_owns_nothing_and_receives_nothing(
     valkey: Server, spawn: Callable[..., Child], kind: str
 ) -> None:
     async with client("async", valkey.url) as locks:

@@ -106,7 +106,7 @@ async def test_a_result_is_kept_although_the_connection_broke_just_then(
 
 @pytest.mark.parametrize("lost", ["reply", "request"])
 @pytest.mark.parametrize("kind", ["async", "blocking"])
-async def test_the_first_is_told_so_although_the_connection_broke_just_then(
+async def test_the_first_caller_learns_that_it_is_first_although_the_connection_broke(
     valkey: Server, proxy: Callable[[Server], FaultProxy], kind: str, lost: str
 ) -> None:
     through = proxy(valkey)
@@ -195,7 +195,7 @@ class SlowToHear(redis.asyncio.Redis):
         return reply
 
 
-async def test_a_result_that_was_kept_is_not_told_as_lost_by_a_renewal_meanwhile(valkey: Server) -> None:
+async def test_a_result_that_was_kept_is_not_reported_as_lost_by_a_concurrent_renewal(valkey: Server) -> None:
     async with SlowToHear.from_url(valkey.url) as client, leasehold.from_client(client) as locks:
         assert await locks.once("payout:42", lambda: "paid", lease_ttl=5) == "paid"  # renewed in between
 

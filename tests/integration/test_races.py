@@ -1,4 +1,4 @@
-"""Verbs that race on a real server: whatever the callers were told, one order of whole steps explains it (S1, S5, S6, S10)."""
+"""Verbs that race on a real server: one order of whole steps explains all outcomes (S1, S5, S6, S10)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TTL = 60
 WAIT = 30
 AT_ONCE = 20
-# Within this time nobody can have missed its claim window (2 s). What the machine delayed longer is not judged,
+# Within this time no waiter can have missed its claim window (2 s). What the machine delayed longer is not judged,
 # because it may have been granted, lost and granted again.
 IN_TIME = 1.8
 LOOKS_EVERY = 20
@@ -43,7 +43,7 @@ KINDS = ["async", "blocking"]
 
 @asynccontextmanager
 async def client(kind: str, server: Server, looks_every: float) -> AsyncIterator[Any]:
-    """A client that is told, or is not: it looks so seldom that a lost hand-over would show.
+    """A client that depends on notifications: it polls so seldom that a lost hand-over would show.
 
     When it has been closed, everything that was in doubt is settled.
     """
@@ -54,7 +54,7 @@ async def client(kind: str, server: Server, looks_every: float) -> AsyncIterator
     else:
         locks = await asyncio.to_thread(blocking.connect(server.url, **options).__enter__)
         try:
-            # Its ear opens a moment later; what is said before that is not heard.
+            # It subscribes a moment later; notifications before that are lost.
             channel = f"leasehold:{locks.store_access.transport.channel}"
             await eventually_async(lambda: server.call("PUBSUB", "CHANNELS", channel))
             yield InThread(locks)
@@ -82,7 +82,7 @@ class Round:
         try:
             lease = await locks.acquire(self.name, **terms)
         except asyncio.CancelledError:
-            # Perhaps it had not even begun; in any case it is not there any more in the end.
+            # Perhaps it had not even begun; in any case it is gone in the end.
             self.note(
                 who, "ask", since, is_certain=False, mode=terms.get("mode", "exclusive"), until=float("inf")
             )
@@ -144,7 +144,7 @@ async def race(*calls: Coroutine[Any, Any, Any]) -> list[Any]:
     return [running[call].result() for call in calls]
 
 
-# The races. Each ends with nobody waiting and every outcome noted.
+# The races. Each ends with an empty queue and every outcome recorded.
 
 
 async def take_against_release(game: Round) -> None:
@@ -203,7 +203,7 @@ async def cancel_against_grant(game: Round) -> None:
 
 
 async def expiry_against_renew(game: Round) -> None:
-    """The renewal goes to the store whatever the holder's own clock says, so that the server alone decides."""
+    """The renewal goes to the store regardless of the holder's own clock, so that the server alone decides."""
     ttl = 0.03 + random.random() * 0.01
     held = await game.hold(game.one, "A", ttl=ttl)
     (asked,) = game.steps
@@ -229,7 +229,7 @@ async def come_and_go(game: Round, locks: Any, who: str, mode: Mode = "exclusive
 
 
 async def release_against_joining(game: Round) -> None:
-    """Both who come wait, or do not; whoever gets the lock gives it on. In some rounds they are known to have come."""
+    """Both who come wait, or do not; each holder releases. In some rounds they are known to have come."""
     held = await game.hold(game.one, "A")
     first = asyncio.create_task(come_and_go(game, game.one, "B"))
     is_known = random.randrange(3)
@@ -277,7 +277,7 @@ TELLING = [take_against_release, take_against_take]
 
 async def run_batch(server: Server, run: Callable[[Round], Awaitable[None]], prefix: str) -> list[Round]:
     """Some rounds side by side, each for a lock of its own, with their histories."""
-    # Of an expiry nobody is told: it is found by looking.
+    # An expiry is not published: it is found by polling.
     looks_every = 1 if run is expiry_against_renew else LOOKS_EVERY
     async with (
         client("async", server, looks_every) as one,
@@ -307,7 +307,7 @@ async def run_races(server: Server, run: Callable[[Round], Awaitable[None]], rou
     seen: Counter[str] = Counter()
     for batch in range(4 * rounds // AT_ONCE + 100):
         for game in await run_batch(server, run, f"{run.__name__} {batch}"):
-            assert game.took < NOT_TOLD, f"somebody was not told, and had to look: {game.history}"
+            assert game.took < NOT_TOLD, f"a waiter was not notified, and had to poll: {game.history}"
             if game.took > IN_TIME and run not in TELLING:
                 seen["delayed"] += 1
                 continue

@@ -78,7 +78,7 @@ async def failure(
 ) -> StoreError:
     """The error of opening a client, and of using one unopened: the same, with its origin.
 
-    A refusal is told at once, and silence after the timeout.
+    A refusal is raised at once, and silence after the timeout.
     """
     timeout = SILENCE if expected is StoreUnavailable else 2 * LIMIT
 
@@ -97,7 +97,7 @@ async def failure(
 
 
 class Holds:
-    """Hold windows as told by the clients, and a checker for them."""
+    """Hold windows as reported by the clients, and a checker for them."""
 
     def __init__(self) -> None:
         self.windows: dict[str, list[tuple[float, float, int]]] = {}
@@ -131,7 +131,7 @@ async def use(locks: Any, names: list[str], holds: Holds, is_over: threading.Eve
         except StoreUnavailable:
             holds.unknown += 1
             continue
-        except Exception as other:  # noqa: BLE001 - whatever comes is an outcome to be judged
+        except Exception as other:  # noqa: BLE001 - every error is an outcome to be judged
             holds.others.append(other)
             return
         since = clock.now()
@@ -141,7 +141,7 @@ async def use(locks: Any, names: list[str], holds: Holds, is_over: threading.Eve
             await lease.release()
         except (StoreUnavailable, LeaseLost):
             holds.unknown += 1
-        except Exception as other:  # noqa: BLE001 - whatever comes is an outcome to be judged
+        except Exception as other:  # noqa: BLE001 - every error is an outcome to be judged
             holds.others.append(other)
             return
 
@@ -439,7 +439,7 @@ async def test_a_read_only_replica_refuses_and_can_be_inspected(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_wrong_password_or_none_is_refused_without_being_told_to_anybody(
+async def test_a_wrong_or_missing_password_is_refused_and_never_shown(
     own_server: Callable[..., Server], kind: str
 ) -> None:
     server = own_server(requirepass="right", user=["alice on >wonderland ~* &* +@all"])
@@ -499,13 +499,13 @@ async def test_a_server_that_evicts_keys_is_refused_unless_allowed(
 
 @pytest.mark.usefixtures("fresh_warnings")
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_server_that_does_not_tell_its_policy_is_used_with_a_warning(
+async def test_a_server_that_does_not_show_its_policy_is_used_with_a_warning(
     own_server: Callable[..., Server], kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = own_server(user=["bob on >pw ~* &* +@all -info -config"])
     async with client(kind, server.url_for(username="bob", password="pw")) as locks:
         await (await locks.acquire("deal")).release()
-    assert "does not tell its eviction policy" in caplog.text
+    assert "does not show its eviction policy" in caplog.text
 
 
 @pytest.mark.usefixtures("fresh_warnings")
@@ -522,7 +522,7 @@ async def test_a_server_without_persistence_is_used_with_a_warning(
     assert caplog.text == ""
 
 
-async def test_whatever_goes_wrong_is_an_error_of_the_tree(own_server: Callable[..., Server]) -> None:
+async def test_every_failure_is_an_error_of_the_tree(own_server: Callable[..., Server]) -> None:
     """A borrowed client's errors are translated too."""
     server = own_server(requirepass="right")
     for url, expected in (

@@ -27,7 +27,7 @@ from tests.support.waiting import LIMIT, eventually, eventually_async
 Proxy = Callable[[Server | int], FaultProxy]
 
 
-class Wire:
+class RawConnection:
     """A bare connection: nothing retried, nothing hidden."""
 
     def __init__(self, port: int) -> None:
@@ -52,8 +52,8 @@ class Wire:
 
 
 @contextmanager
-def wire(port: int) -> Iterator[Wire]:
-    bare = Wire(port)
+def raw_connection(port: int) -> Iterator[RawConnection]:
+    bare = RawConnection(port)
     with bare.socket:
         yield bare
 
@@ -136,7 +136,7 @@ def test_a_stale_replica_is_promoted_without_what_it_missed(
 
 def test_a_paused_server_is_silent_and_then_answers(own_server: Callable[..., Server]) -> None:
     server = own_server()
-    with wire(server.port) as one:
+    with raw_connection(server.port) as one:
         server.pause()
         with pytest.raises(TimeoutError):
             one.ask("PING", timeout=0.1)
@@ -212,7 +212,7 @@ def test_the_proxy_passes_large_values_both_ways(valkey: Server, proxy: Proxy) -
 
 def test_a_delay_adds_latency_and_does_not_add_up(valkey: Server, proxy: Proxy) -> None:
     through = proxy(valkey)
-    with wire(through.port) as one:
+    with raw_connection(through.port) as one:
         through.delay(0.2, "replies")
         started_at = time.monotonic()
         for _ in range(60):
@@ -229,7 +229,7 @@ def test_a_delay_adds_latency_and_does_not_add_up(valkey: Server, proxy: Proxy) 
 
 def test_a_stall_of_replies_lets_the_command_happen(valkey: Server, proxy: Proxy) -> None:
     through = proxy(valkey)
-    with wire(through.port) as one:
+    with raw_connection(through.port) as one:
         through.stall("replies")
         one.send("SET a 1")
         eventually(lambda: valkey.call("GET", "a") == b"1")
@@ -241,7 +241,7 @@ def test_a_stall_of_replies_lets_the_command_happen(valkey: Server, proxy: Proxy
 
 def test_a_stall_of_requests_delivers_them_late(valkey: Server, proxy: Proxy) -> None:
     through = proxy(valkey)
-    with wire(through.port) as one:
+    with raw_connection(through.port) as one:
         through.stall("requests")
         with pytest.raises(TimeoutError):
             one.ask("SET a 1", timeout=0.05)
@@ -252,7 +252,7 @@ def test_a_stall_of_requests_delivers_them_late(valkey: Server, proxy: Proxy) ->
 
 def test_a_cut_resets_every_connection_and_new_ones_work(valkey: Server, proxy: Proxy) -> None:
     through = proxy(valkey)
-    with wire(through.port) as one, wire(through.port) as two:
+    with raw_connection(through.port) as one, raw_connection(through.port) as two:
         one.ask("PING")
         two.ask("PING")
         through.cut()
@@ -260,22 +260,22 @@ def test_a_cut_resets_every_connection_and_new_ones_work(valkey: Server, proxy: 
         for each in (one, two):
             with pytest.raises(ConnectionResetError):
                 each.receive()
-    with wire(through.port) as three:
+    with raw_connection(through.port) as three:
         assert three.ask("PING") == b"PONG"
 
 
 def test_refused_connections_fail_and_old_ones_live_on(valkey: Server, proxy: Proxy) -> None:
     through = proxy(valkey)
-    with wire(through.port) as old:
+    with raw_connection(through.port) as old:
         old.ask("PING")
         through.refuse()
         with pytest.raises(ConnectionRefusedError):
-            Wire(through.port)
+            RawConnection(through.port)
         through.refuse(accept_first=True)
-        with pytest.raises(ConnectionResetError), wire(through.port) as new:
+        with pytest.raises(ConnectionResetError), raw_connection(through.port) as new:
             new.receive()
         through.refuse(False)
-        with wire(through.port) as new:
+        with raw_connection(through.port) as new:
             assert new.ask("PING") == b"PONG"
         assert old.ask("PING") == b"PONG"
 
@@ -287,7 +287,7 @@ def test_cut_after_request_loses_the_reply_of_a_command_that_took_effect(
     server = servers.empty(flavour)
     through = proxy(server)
     for n in range(count(full=500, quick=25)):
-        with wire(through.port) as one:
+        with raw_connection(through.port) as one:
             happened = through.cut_after_request(b"$3\r\nyes")
             one.send(f"SET before:{n} 1", f"SET yes {n}", f"SET behind:{n} 1")
             replies = []
@@ -301,7 +301,7 @@ def test_cut_after_request_loses_the_reply_of_a_command_that_took_effect(
 
 def test_cut_before_request_loses_the_request(valkey: Server, proxy: Proxy) -> None:
     through = proxy(valkey)
-    with wire(through.port) as one, wire(through.port) as other:
+    with raw_connection(through.port) as one, raw_connection(through.port) as other:
         happened = through.cut_before_request(b"victim")
         assert one.ask("SET other 1") == b"OK"
         one.send("SET victim 1")
@@ -315,7 +315,7 @@ def test_cut_before_request_loses_the_request(valkey: Server, proxy: Proxy) -> N
 def test_a_request_in_pieces_is_still_recognised(valkey: Server, proxy: Proxy) -> None:
     through = proxy(valkey)
     request = hiredis.pack_command(("SET", "victim", "1"))
-    with wire(through.port) as one:
+    with raw_connection(through.port) as one:
         one.socket.sendall(request[:10])
         eventually(lambda: through.bytes["requests"] == 10)
         through.cut_before_request(b"victim")
@@ -333,7 +333,7 @@ def test_dropped_pushes_never_arrive_and_everything_else_does(
 ) -> None:
     server = servers.empty(flavour)
     through = proxy(server)
-    with wire(through.port) as one:
+    with raw_connection(through.port) as one:
         assert one.ask("HELLO 3")
         assert one.ask("SUBSCRIBE news") == [b"subscribe", b"news", 1]
         server.call("PUBLISH", "news", "first")
@@ -353,12 +353,12 @@ def test_a_server_that_dies_behind_the_proxy_is_noticed(
 ) -> None:
     server = own_server()
     through = proxy(server)
-    with wire(through.port) as one:
+    with raw_connection(through.port) as one:
         one.ask("PING")
         server.kill()
         with pytest.raises((EOFError, ConnectionResetError)):
             one.receive()
-    with pytest.raises((EOFError, ConnectionResetError)), wire(through.port) as two:
+    with pytest.raises((EOFError, ConnectionResetError)), raw_connection(through.port) as two:
         two.receive()
 
 

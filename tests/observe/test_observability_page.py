@@ -1,4 +1,4 @@
-"""Every example of docs/observability.md, run as it is written; and what it says of metrics is what there is."""
+"""Runs every example of docs/observability.md as it is written, and compares its metrics with the code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry
-from tests.operations.pages import ROOT, Example, Page
+from tests.support.pages import ROOT, Example, Page
 
 import leasehold
 from leasehold.observe.metrics import LockMetrics
@@ -24,24 +24,17 @@ TEXT = (ROOT / "docs" / "observability.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
-def example(request: pytest.FixtureRequest) -> Any:
-    found: Example = request.param
-    yield found
-    assert found.has_run
-
-
-@pytest.fixture
 async def names(valkey: Server) -> AsyncIterator[dict[str, Any]]:
     async with leasehold.connect(valkey.url) as locks:
         yield {"url": valkey.url, "locks": locks}
 
 
-def test_every_python_block_is_run() -> None:
+def test_every_python_block_of_the_page_on_observability_is_run() -> None:
     assert PAGE.left_out() == []
 
 
 @PAGE.runs("observe(locks, purpose_of")
-async def test_one_call_has_a_client_watched(example: Example, names: dict[str, Any]) -> None:
+async def test_one_call_observes_a_client(example: Example, names: dict[str, Any]) -> None:
     labels = {"kind": "lock", "purpose": "payout", "outcome": "success"}
     before = REGISTRY.get_sample_value("leasehold_acquire_seconds_count", labels) or 0
     await example.run(names)
@@ -58,7 +51,7 @@ async def test_the_default_registry_is_served(example: Example, names: dict[str,
 
 
 @PAGE.runs("outgoing_headers()")
-async def test_ids_travel(example: Example, names: dict[str, Any]) -> None:
+async def test_ids_are_propagated(example: Example, names: dict[str, Any]) -> None:
     await example.run(names)
     await names["web"].aclose()
 
@@ -76,7 +69,7 @@ def test_the_page_names_every_metric_and_no_other() -> None:
     assert said == there
 
 
-def test_alerts_ask_for_metrics_that_there_are() -> None:
+def test_alerts_use_metrics_that_exist() -> None:
     (rules,) = [block for block in PAGE.blocks if block.language == "yaml"]
     asked = {
         name.removesuffix("_bucket")
@@ -84,6 +77,12 @@ def test_alerts_ask_for_metrics_that_there_are() -> None:
     }
     assert len(asked) == 5
     assert asked <= set(re.findall(r"`((?:leasehold|orchestrator)_[a-z_]+)`", TEXT))
+
+
+def test_an_observer_is_added_as_the_page_says(names: dict[str, Any]) -> None:
+    path = re.search(r"`locks\.(\w+)\.add\(", TEXT)
+    assert path is not None
+    assert callable(getattr(names["locks"], path[1]).add)
 
 
 def test_the_line_of_the_log_is_one() -> None:

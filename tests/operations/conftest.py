@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import AsyncExitStack, ExitStack, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from tests.operations.pages import Example
     from tests.support.servers import Server
 
 
@@ -71,14 +69,6 @@ def served(app: FastAPI) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join(LIMIT)
-
-
-@pytest.fixture
-def example(request: pytest.FixtureRequest) -> Iterator[Example]:
-    """The example that the test says it runs, see `Page.runs`."""
-    example = replace(request.param, has_run=False)
-    yield example
-    assert example.has_run, f"{example.where} was not run"
 
 
 @pytest.fixture

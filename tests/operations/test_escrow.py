@@ -23,7 +23,7 @@ from examples.escrow.settings import Settings
 from examples.escrow.worker import HANDLERS, Worker, may_try_again
 from sqlalchemy import select
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError, OperationalError
-from tests.support.launching import launch
+from tests.support.launcher import launch
 from tests.support.processes import ROOT
 from tests.support.waiting import LIMIT
 

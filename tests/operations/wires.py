@@ -27,7 +27,8 @@ class Wire:
         self.place = f"lh-{secrets.token_hex(4)}"
         self.broker: Any = None
         self.settled: set[str] = set()
-        """The ids of the messages that are acknowledged now or next."""
+        """The messages that are acknowledged now or next, each by its correlation id: the message id of Redis is another one
+        with each delivery."""
 
     @property
     def settling(self) -> type[BaseMiddleware]:
@@ -37,7 +38,7 @@ class Wire:
         class Settling(BaseMiddleware):
             async def consume_scope(self, call_next: Any, msg: Any) -> Any:
                 result = await call_next(msg)
-                settled.add(msg.message_id)
+                settled.add(msg.correlation_id)
                 return result
 
         return Settling

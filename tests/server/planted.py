@@ -19,7 +19,7 @@ from leasehold.documents.store.fence_registration import Registrar
 from leasehold.documents.store.lock_store import Ledger
 from leasehold.server.auth.socket_logout import SignOuts
 from leasehold.server.documents import document_store
-from leasehold.valkey.commands import ScriptVerb
+from leasehold.valkey.commands import ScriptCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -43,10 +43,10 @@ def _scripted(name: str, before: str, after: str) -> Plant:
             raise LookupError(f"{name} does not say {before!r} any more")
         source = text.replace(before, after).encode()
         sha = hashlib.sha1(source, usedforsecurity=False).hexdigest().encode()
-        verb = ScriptVerb(NAMESPACE, replace(script, source=source, sha=sha))
+        verb = ScriptCommand(NAMESPACE, replace(script, source=source, sha=sha))
         run = Ledger._run
 
-        async def run_that(ledger: Ledger, asked: ScriptVerb, *arguments: Any) -> Any:
+        async def run_that(ledger: Ledger, asked: ScriptCommand, *arguments: Any) -> Any:
             return await run(ledger, verb if asked is getattr(ledger, f"_{name}") else asked, *arguments)
 
         patch.setattr(Ledger, "_run", run_that)

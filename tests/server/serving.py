@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
-from tests.support.launching import launch
+from tests.support.launcher import launch
 from tests.support.waiting import LIMIT, eventually
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import httpx
 from sqlalchemy import text
-from tests.support.loops import LoopThread
+from tests.support.loop_thread import LoopThread
 from tests.support.waiting import LIMIT
 
 from leasehold.server import create_app

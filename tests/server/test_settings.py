@@ -12,7 +12,7 @@ from leasehold.errors import InvalidRequest
 from leasehold.server import Settings
 from leasehold.server.settings import is_loopback, variable_of
 
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+SERVICE_PAGE = Path(__file__).parents[2] / "docs" / "service.md"
 
 
 def test_the_defaults_need_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -201,6 +201,6 @@ def test_the_library_reads_no_environment_when_it_is_imported(spawn: Any) -> Non
 
 
 def test_every_setting_is_in_the_documentation() -> None:
-    text = OPERATIONS.read_text()
+    text = SERVICE_PAGE.read_text()
     missing = [name for name in Settings.model_fields if f"`{variable_of(name)}`" not in text]
     assert missing == []

@@ -156,8 +156,8 @@ class Sequence:
         self._now = await self._server_ms() / 1000 + 0.0005  # in the middle of its millisecond
 
     async def _server_ms(self) -> int:
-        session = await self._tellers[0].store._wire.open_session()
-        seconds, micros = await session.call("TIME")
+        connection = await self._tellers[0].store._transport.get_connection()
+        seconds, micros = await connection.call("TIME")
         return int(seconds) * 1000 + int(micros) // 1000
 
     def _token(self, number: int) -> str:

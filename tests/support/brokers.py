@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
-from tests.support.launching import launch
+from tests.support.launcher import launch
 from tests.support.waiting import LIMIT
 
 if TYPE_CHECKING:

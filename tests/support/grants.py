@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 # Kind, token, channel, ticket, until_ms, since_ms and holder; see `record.lua`. A plain record ('x') has no until_ms:
-# it becomes 'w' as soon as somebody waits.
+# it becomes 'w' as soon as the queue is not empty.
 _RECORD = re.compile(r'2([wg])(\w{32})\w{16}\d+ (\d+) (\d+) "(.*)" PX ')
 _END = "grants-end"
 

@@ -23,7 +23,7 @@ class Step:
     take     get it by force; with `expects` only from that holder, otherwise `said` is "no"
     release  give it back: "yes", or the reason why it was lost before
     renew    keep it: "yes", or the reason why it was lost before
-    leave    stop waiting for it or holding it, for good; nobody was told anything
+    leave    stop waiting for it or holding it, for good; without a notification
     expire   the lease ran out
     """
 
@@ -55,7 +55,7 @@ class _Lock:
     holders: tuple[tuple[str, Mode], ...] = ()
     queue: tuple[tuple[str, Mode], ...] = ()
     granted: tuple[str, ...] = ()
-    """In the order of the grants; whoever lost it unawares and asked again stands there twice."""
+    """In the order of the grants; a caller that lost it unnoticed and asked again is there twice."""
     ended: dict[str, str] = field(default_factory=dict)
 
     def holds(self, who: str) -> bool:
@@ -130,7 +130,7 @@ def explanations(history: History) -> list[tuple[Step, ...]]:
     found: list[tuple[Step, ...]] = []
 
     def is_in_time(before: _Lock, after: _Lock) -> bool:
-        """Whoever was told of a grant cannot have got it after it was told."""
+        """A reported grant cannot have happened after its report."""
         fresh = after.granted[len(before.granted) :]
         return all(who not in told or after.now <= told[who].until for who in fresh)
 

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import psycopg
 
-from tests.support.launching import launch
+from tests.support.launcher import launch
 from tests.support.servers import reserve_port
 from tests.support.waiting import LIMIT
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tests.support.launching import launch
+from tests.support.launcher import launch
 from tests.support.waiting import LIMIT
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Child:
                 raise AssertionError(f"the child said nothing for {timeout} s\n{self.stderr()}")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:
-                raise AssertionError(f"the child ended ({self.wait()}) without a word\n{self.stderr()}")
+                raise AssertionError(f"the child ended ({self.wait()}) without output\n{self.stderr()}")
             self._buffer += data
         line, self._buffer = self._buffer.split(b"\n", 1)
         try:
@@ -154,7 +154,7 @@ class Child:
         """Kill it if it still runs."""
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout, self._errors):
-            with suppress(BrokenPipeError):  # something told to the child after its death
+            with suppress(BrokenPipeError):  # something sent to the child after its death
                 pipe.close()
         _alive.discard(self)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-from tests.support.loops import LoopThread
+from tests.support.loop_thread import LoopThread
 from tests.support.resp import FrameSplitter
 from tests.support.servers import reserve_port
 from tests.support.waiting import LIMIT
@@ -76,7 +76,7 @@ class FaultProxy:
         self._thread.call(self.latency.update, dict.fromkeys(_ways(direction), seconds))
 
     def stall(self, direction: Direction = "both") -> None:
-        """Silently hold everything back. Connections stay open, new ones are accepted, nobody is told."""
+        """Silently hold everything back. Connections stay open, new ones are accepted, without any notice."""
         self._thread.call(self._stall, direction)
 
     def flow(self, direction: Direction = "both") -> None:
@@ -146,7 +146,7 @@ class FaultProxy:
         return trap.sprung
 
     async def _cut_all(self) -> None:
-        # Sockets are closed only when nothing waits for them any more: the loop knows them by number, and a
+        # Sockets are closed only when nothing waits for them: the loop knows them by number, and a
         # number that is taken again at once would wake the wrong one.
         tasks = list(self._links.values())
         for task in tasks:
@@ -200,7 +200,7 @@ class _Link:
         self.server.setblocking(False)
         self.server_ended = asyncio.Event()
         self.trap: _Trap | None = None
-        """Once sprung: no reply may pass any more."""
+        """Once sprung: no further reply may pass."""
 
     def reset(self) -> None:
         """End both sides with RST, unless they have ended in peace; then tell the test, if it set a trap."""

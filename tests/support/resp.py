@@ -1,4 +1,4 @@
-"""Cuts a RESP2/RESP3 byte stream into whole frames, whatever the chunks are."""
+"""Cuts a RESP2/RESP3 byte stream into whole frames, for any chunks."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.support.launching import launch
+from tests.support.launcher import launch
 from tests.support.waiting import LIMIT, eventually
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class Server:
         self.start()
 
     def pause(self) -> None:
-        """SIGSTOP: the kernel still accepts connections and bytes, nobody answers."""
+        """SIGSTOP: the kernel still accepts connections and bytes, without replies."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -326,7 +326,7 @@ class Server:
         eventually(has_caught_up, within, message=f"{self!r} synced to offset {goal}")
 
     def promote(self) -> None:
-        """Make this replica a primary with whatever data it has."""
+        """Make this replica a primary with the data it has."""
         self._upstream = None
         self.call("REPLICAOF", "NO", "ONE")
         eventually(lambda: self.info("replication")["role"] == "master")

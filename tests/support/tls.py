@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.support.loops import LoopThread
+from tests.support.loop_thread import LoopThread
 
 if TYPE_CHECKING:
     from pathlib import Path

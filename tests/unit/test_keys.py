@@ -12,9 +12,9 @@ from redis.crc import key_slot
 
 from leasehold.errors import InvalidRequest
 from leasehold.valkey import scripts
-from leasehold.valkey.commands import ScriptVerb, Verb
+from leasehold.valkey.commands import Command, ScriptCommand
 from leasehold.valkey.keys import check_namespace, escape, key_of, name_of, unescape
-from leasehold.valkey.once_store import ValkeyResults
+from leasehold.valkey.once_store import ValkeyOnceStore
 from leasehold.valkey.store import ValkeyStore
 
 # Names as `check_name` lets them through, with what is special to keys and terminals drawn often.
@@ -71,22 +71,27 @@ def test_a_key_shows_its_namespace_and_its_name():
 STORE = ValkeyStore(None, namespace="lock", live=3)
 # All but the one that takes as many locks as there are; its command is put together when it is needed.
 OF_ONE_LOCK = [script for script in scripts.ALL if "…" not in script.keys]
-VERBS = [verb for verb in vars(STORE).values() if isinstance(verb, Verb)]
-RESULTS = ValkeyResults(None, namespace="lock", live=3)
+COMMANDS = [command for command in vars(STORE).values() if isinstance(command, Command)]
+RESULTS = ValkeyOnceStore(None, namespace="lock", live=3)
 OF_RESULTS = [
-    verb for owner in (RESULTS, RESULTS.leases) for verb in vars(owner).values() if isinstance(verb, Verb)
+    command
+    for owner in (RESULTS, RESULTS.leases)
+    for command in vars(owner).values()
+    if isinstance(command, Command)
 ]
 
 
 def keys_of(name):
     """Every key that any command touches for a lock."""
     tag = b"lock:{" + escape(name).encode() + b"}"
-    words = {word for verb in VERBS for word in verb.words(name, ())}
+    words = {word for command in COMMANDS for word in command.words(name, ())}
     return {word for word in words if isinstance(word, bytes) and word.startswith(tag)}
 
 
 def test_the_store_has_verbs_for_every_script():
-    known = {verb.words("a", ())[1] for verb in VERBS + OF_RESULTS if isinstance(verb, ScriptVerb)}
+    known = {
+        command.words("a", ())[1] for command in COMMANDS + OF_RESULTS if isinstance(command, ScriptCommand)
+    }
     assert known == {script.sha for script in OF_ONE_LOCK}
     assert keys_of("a") == {
         b"lock:{a}",
@@ -97,8 +102,8 @@ def test_the_store_has_verbs_for_every_script():
 def test_a_result_and_the_lease_of_its_run_stand_side_by_side():
     keys = {
         word
-        for verb in OF_RESULTS
-        for word in verb.words("payout:42", ())
+        for command in OF_RESULTS
+        for word in command.words("payout:42", ())
         if b"idempotency" in str(word).encode()
     }
     assert b"idempotency:{payout:42}" in keys
@@ -137,7 +142,7 @@ def test_a_namespace_that_would_break_a_key_is_refused(namespace):
         check_namespace(namespace)
 
 
-READY = {script: ScriptVerb("lock", script) for script in OF_ONE_LOCK}
+READY = {script: ScriptCommand("lock", script) for script in OF_ONE_LOCK}
 
 
 @settings(max_examples=40, deadline=None)
@@ -147,21 +152,21 @@ def test_a_packed_command_is_the_command_in_words(name, first, others):
     for script, by_sha in READY.items():
         arguments = (first, *others)[: len(script.arguments)]
         assert len(arguments) == len(script.arguments)
-        for verb in (by_sha, by_sha.in_full):
-            expected = hiredis.pack_command(verb.words(name, arguments))
-            assert verb.pack(name, arguments) == expected
-            assert verb.pack(name, arguments) == expected  # now from what was kept
+        for command in (by_sha, by_sha.with_source):
+            expected = hiredis.pack_command(command.words(name, arguments))
+            assert command.pack(name, arguments) == expected
+            assert command.pack(name, arguments) == expected  # now from what was kept
 
 
 def test_what_is_kept_ready_for_names_does_not_grow_without_limit():
-    verb = ScriptVerb("lock", scripts.INSPECT)
+    command = ScriptCommand("lock", scripts.INSPECT)
     for number in range(40_000):
-        verb.pack(f"lock-{number}", ())
-    assert len(verb._heads) < 20_000
+        command.pack(f"lock-{number}", ())
+    assert len(command._heads) < 20_000
 
 
 def test_what_is_kept_ready_for_arguments_does_not_grow_without_limit():
-    verb = ScriptVerb("lock", scripts.RENEW)
+    command = ScriptCommand("lock", scripts.RENEW)
     for number in range(2_000):
-        verb.pack("a", ("token", number, 30_000))
-    assert len(verb._tails) < 1_000
+        command.pack("a", ("token", number, 30_000))
+    assert len(command._tails) < 1_000

@@ -1,4 +1,4 @@
-"""What the store makes of replies. The wire is a port: here it says what the test laid out."""
+"""What the store makes of replies. The transport is a port: here it says what the test laid out."""
 
 from __future__ import annotations
 
@@ -34,35 +34,38 @@ NOSCRIPT = hiredis.ReplyError("NOSCRIPT No matching script. Please use EVAL.")
 SCRIPTS = {script.sha: script.name for script in scripts.ALL}
 
 
-class ScriptedWire:
-    """Implements the ports Wire and Session; never suspends. Notes commands as (verb, words after the keys)."""
+class ScriptedTransport:
+    """Implements Transport and Connection; never suspends. Records commands as (name, words after the keys)."""
 
     keeps_order = True
     channel = "c" * 16
 
-    def listen(self, hear):
-        self.hear = hear
+    def listen(self, handle):
+        self.handle = handle
 
     def __init__(self, *replies, floor=1_000, deletes_if_equal=False, may_ask_twice=False):
         self.replies = list(replies)
         self.floor = floor
         self.deletes_if_equal = deletes_if_equal
         self.may_ask_twice = may_ask_twice
-        self.times_started_over = 0
+        self.times_reset = 0
         self.sent = []
 
     @property
-    def session(self):
+    def connection(self):
+        return self
+
+    async def get_connection(self):
         return self
 
     def now_ms(self):
         return 1_700_000_000_000
 
-    def start_over(self):
-        self.times_started_over += 1
+    def reset(self):
+        self.times_reset += 1
 
-    async def run(self, verb, name, arguments):
-        words = verb.words(name, arguments)
+    async def run(self, command, name, arguments):
+        words = command.words(name, arguments)
         self.sent.append((SCRIPTS.get(words[1]) or words[0].decode(), *arguments))
         reply = self.replies.pop(0)
         if isinstance(reply, StoreUnavailable):
@@ -70,12 +73,12 @@ class ScriptedWire:
         return reply
 
     async def run_many(self, calls):
-        return [await self.run(call.verb, call.name, call.arguments) for call in calls]
+        return [await self.run(call.command, call.name, call.arguments) for call in calls]
 
 
 def make_store(*replies, **options):
-    wire = ScriptedWire(*replies, **options)
-    return ValkeyStore(wire, namespace="lock", live=3), wire
+    transport = ScriptedTransport(*replies, **options)
+    return ValkeyStore(transport, namespace="lock", live=3), transport
 
 
 def acquire(store, *, ttl=30.0, floor=0, mode="exclusive", wait=5.0):
@@ -87,11 +90,11 @@ def take(store, expect_fence):
 
 
 def test_a_bare_number_is_a_fresh_grant():
-    store, wire = make_store(77)
+    store, transport = make_store(77)
     fence, remaining, _receipt = acquire(store)
     assert (fence, remaining) == (77, 30.0)
-    record = f'2x{TOKEN}{wire.channel}12 0 1700000000000 "me"'
-    assert wire.sent == [("acquire", record, 30_000, 1_000, 5_000, 3_000)]
+    record = f'2x{TOKEN}{transport.channel}12 0 1700000000000 "me"'
+    assert transport.sent == [("acquire", record, 30_000, 1_000, 5_000, 3_000)]
 
 
 def test_a_grant_of_before_tells_what_is_left():
@@ -107,35 +110,35 @@ def test_busy_tells_who_and_for_how_long():
 
 
 def test_who_does_not_wait_has_no_place_in_the_queue():
-    store, wire = make_store([0, 1_234, b'1700000000000 "alice"', b"x", 1_700_000_001_500, 0, 0])
+    store, transport = make_store([0, 1_234, b'1700000000000 "alice"', b"x", 1_700_000_001_500, 0, 0])
     assert acquire(store, wait=0).position is None
-    assert wire.sent[0][-2:] == (0, 3_000)
+    assert transport.sent[0][-2:] == (0, 3_000)
 
 
 def test_waiting_without_limit_is_a_very_long_time_to_the_store():
-    store, wire = make_store([0, 1_234, b'1700000000000 "alice"', b"x", 1_700_000_001_500, 1, 1])
+    store, transport = make_store([0, 1_234, b'1700000000000 "alice"', b"x", 1_700_000_001_500, 1, 1])
     acquire(store, wait=None)
-    assert wire.sent[0][-2] == 10**12
+    assert transport.sent[0][-2] == 10**12
 
 
 def test_a_look_tells_places_grants_and_who_is_not_there_any_more():
-    store, wire = make_store([1_700_000_001_500, 1_234, 2, [77, 1_000], 0], hiredis.ReplyError("OOM"))
+    store, transport = make_store([1_700_000_001_500, 1_234, 2, [77, 1_000], 0], hiredis.ReplyError("OOM"))
     look, refused = run_sync(
         store.look([LockWaiters("a", ["1" * 32, "2" * 32, "3" * 32]), LockWaiters("b", ["4" * 32])])
     )
     assert look == QueueState(1_700_000_001.5, 1.234, [2, (77, 1.0, None), None])
     assert isinstance(refused, StoreRefused)
-    assert wire.sent[0] == ("look", "1" * 32 + "2" * 32 + "3" * 32, wire.channel, 3_000)
+    assert transport.sent[0] == ("look", "1" * 32 + "2" * 32 + "3" * 32, transport.channel, 3_000)
 
 
 def test_news_name_tickets_and_what_is_not_understood_is_passed_over():
-    store, wire = make_store()
+    store, transport = make_store()
     heard = []
     store.listen(heard.append)
-    wire.hear(b"granted 12 77 1700000001500 2000")
-    wire.hear(b"taken 12")
-    wire.hear(b"something else 12")
-    wire.hear(b"")
+    transport.handle(b"granted 12 77 1700000001500 2000")
+    transport.handle(b"taken 12")
+    transport.handle(b"something else 12")
+    transport.handle(b"")
     assert heard == [Granted(12, 77, 1_700_000_001.5, 2.0), Taken(12)]
 
 
@@ -146,36 +149,36 @@ def test_a_holder_that_went_away_meanwhile_leaves_nothing_to_wait_for():
 
 @pytest.mark.parametrize(("ttl", "ttl_ms"), [(0.01, 10), (0.0101, 11), (1.0001, 1_001), (86_400, 86_400_000)])
 def test_milliseconds_are_rounded_up_so_that_the_store_never_ends_a_lease_before_its_holder(ttl, ttl_ms):
-    store, wire = make_store(1, 1)
+    store, transport = make_store(1, 1)
     acquire(store, ttl=ttl)
     run_sync(store.renew([Renewal("a", TOKEN, 1, ttl)]))
-    assert wire.sent[0][2] == ttl_ms
-    assert wire.sent[1][-1] == ttl_ms
+    assert transport.sent[0][2] == ttl_ms
+    assert transport.sent[1][-1] == ttl_ms
 
 
 @pytest.mark.parametrize(
     ("own", "asked", "sent"), [(1_000, 0, 1_000), (1_000, 5_000, 5_000), (None, 7, "@7")]
 )
 def test_the_floor_is_the_larger_of_the_servers_and_the_callers(own, asked, sent):
-    store, wire = make_store(9_000, floor=own)
+    store, transport = make_store(9_000, floor=own)
     acquire(store, floor=asked)
-    assert wire.sent[0][3] == sent
+    assert transport.sent[0][3] == sent
 
 
 def test_a_forgotten_script_is_sent_in_full():
-    store, wire = make_store(NOSCRIPT, 77)
+    store, transport = make_store(NOSCRIPT, 77)
     assert acquire(store)[0] == 77
-    assert [words[0] for words in wire.sent] == ["acquire", "EVAL"]
-    assert wire.sent[1][1:] == wire.sent[0][1:]
+    assert [words[0] for words in transport.sent] == ["acquire", "EVAL"]
+    assert transport.sent[1][1:] == transport.sent[0][1:]
 
 
 def test_in_a_batch_only_the_forgotten_are_sent_again():
-    store, wire = make_store(1, NOSCRIPT, -1, 0, hiredis.ReplyError("OOM"), 1)
+    store, transport = make_store(1, NOSCRIPT, -1, 0, hiredis.ReplyError("OOM"), 1)
     renewals = [Renewal(name, TOKEN, 1, 30) for name in "abcde"]
     answers = run_sync(store.renew(renewals))
     assert answers[:4] == [DONE, DONE, Ended.TAKEN, Ended.EXPIRED]
     assert isinstance(answers[4], StoreRefused)
-    assert len(wire.sent) == 6
+    assert len(transport.sent) == 6
 
 
 def test_a_batch_without_an_answer_is_unknown_for_every_lease():
@@ -207,46 +210,46 @@ def test_an_error_reply_becomes_the_right_error_with_its_cause(reply, error, say
     assert raised.value.__cause__ is original
 
 
-def test_a_server_that_is_not_the_primary_any_more_ends_the_session():
-    """What it grants once it is primary again may be older than the floor that this session knows."""
-    store, wire = make_store(hiredis.ReplyError("READONLY You can't write against a read only replica."))
+def test_a_server_that_is_not_the_primary_any_more_ends_the_connection():
+    """What it grants once it is primary again may be older than the floor that this connection knows."""
+    store, transport = make_store(hiredis.ReplyError("READONLY You can't write against a read only replica."))
     with pytest.raises(StoreRefused):
         acquire(store)
-    assert wire.times_started_over == 1
+    assert transport.times_reset == 1
 
 
 def test_a_take_that_was_not_expected_tells_by_whom_the_lock_is_held():
-    store, wire = make_store([0, 55, b'1700000000000 "alice"'], [0, 0, b""])
+    store, transport = make_store([0, 55, b'1700000000000 "alice"'], [0, 0, b""])
     assert take(store, 54) == Refusal(55, "alice")
     assert take(store, 54) == Refusal(0, None)
-    assert wire.sent[0][-1] == 54
+    assert transport.sent[0][-1] == 54
 
 
 def test_a_take_from_anybody_says_nothing_of_a_fence():
-    store, wire = make_store([56, 30_000, b""])
+    store, transport = make_store([56, 30_000, b""])
     assert take(store, None)[:2] == (56, 30.0)
-    assert wire.sent[0][-1] == ""
+    assert transport.sent[0][-1] == ""
 
 
 def test_a_server_that_can_compare_and_delete_by_itself_is_asked_to():
-    store, wire = make_store(77, 1, deletes_if_equal=True)
+    store, transport = make_store(77, 1, deletes_if_equal=True)
     receipt = acquire(store)[2]
     assert run_sync(store.release("a", TOKEN, 77, receipt)) == DONE
-    assert wire.sent[1] == ("DELIFEQ", wire.sent[0][1])
+    assert transport.sent[1] == ("DELIFEQ", transport.sent[0][1])
 
 
 def test_without_a_receipt_the_script_compares():
-    store, wire = make_store(1, deletes_if_equal=True)
+    store, transport = make_store(1, deletes_if_equal=True)
     assert run_sync(store.release("a", TOKEN, 77, None)) == DONE
-    assert wire.sent == [("release", TOKEN)]
+    assert transport.sent == [("release", TOKEN)]
 
 
 @pytest.mark.parametrize("reply", [0, -1, hiredis.ReplyError("ERR unknown command 'DELIFEQ'")], ids=repr)
 def test_a_record_that_is_not_word_for_word_ours_is_left_to_the_script(reply):
     """Another version may have written it anew with the same token."""
-    store, wire = make_store(reply, 1, deletes_if_equal=True)
+    store, transport = make_store(reply, 1, deletes_if_equal=True)
     assert run_sync(store.release("a", TOKEN, 77, "receipt")) == DONE
-    assert [words[0] for words in wire.sent] == ["DELIFEQ", "release"]
+    assert [words[0] for words in transport.sent] == ["DELIFEQ", "release"]
 
 
 @pytest.mark.parametrize(

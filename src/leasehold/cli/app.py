@@ -235,7 +235,7 @@ def serve(*, json: bool, demo: bool, **settings: Any) -> None:
     """Run the document service in the foreground until Ctrl-C or SIGTERM.
 
     Every option can be set in the environment as well, as LEASEHOLD_PORT and so
-    on; docs/operations.md has the list, with all that has no option here.
+    on; docs/service.md has the list, with all that has no option here.
     With --json: one object with address, store_url, data_dir, workers (process
     ids) and demo (how to sign in), as soon as all workers answer.
     """

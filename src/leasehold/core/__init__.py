@@ -1,0 +1,1 @@
+"""Decisions about locks, as coroutines over ports: no I/O, no clock, no randomness."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasehold.core.validity import to_ms
 from leasehold.files import scripts
-from leasehold.valkey.commands import ScriptVerb
+from leasehold.valkey.commands import ScriptCommand
 from leasehold.valkey.record import parse_holding
 from leasehold.valkey.store import ValkeyStore
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from leasehold.core.replies import Grant, Mode
     from leasehold.valkey.record import Holding
-    from leasehold.valkey.transport.protocols import Wire
+    from leasehold.valkey.transport.protocols import Transport
 
 
 class InTheWay(NamedTuple):
@@ -29,17 +29,17 @@ class InTheWay(NamedTuple):
 class FileStore(ValkeyStore):
     """The locks of files. Both verbs can be asked again after a lost reply."""
 
-    def __init__(self, wire: Wire, **options: Any) -> None:
+    def __init__(self, wire: Transport, **options: Any) -> None:
         super().__init__(wire, **options)
-        self._resume = ScriptVerb(self._namespace, scripts.RESUME)
-        self._upgrade = ScriptVerb(self._namespace, scripts.UPGRADE)
+        self._resume = ScriptCommand(self._namespace, scripts.RESUME)
+        self._upgrade = ScriptCommand(self._namespace, scripts.UPGRADE)
 
     async def resume(
         self, name: str, token: str, ticket: int, ttl: float, old_tokens: Sequence[str]
     ) -> tuple[Grant, Mode] | None:
         """Move a lease that one of ``old_tokens`` has to ``token``, with its fence; None if none of them has one."""
         fence, left_ms, kind = await self._runner.run(
-            self._resume, name, token, "".join(old_tokens), self._wire.channel, ticket, to_ms(ttl)
+            self._resume, name, token, "".join(old_tokens), self._transport.channel, ticket, to_ms(ttl)
         )
         return ((fence, left_ms / 1000, None), "shared" if kind == b"s" else "exclusive") if fence else None
 
@@ -50,12 +50,12 @@ class FileStore(ValkeyStore):
 
         With a ``wait`` the token stands first in the queue until it is asked for again, so that nobody gets in.
         """
-        session = self._wire.session or await self._wire.open_session()
-        record, ttl_ms, floor = self._grant_arguments(session, token, ticket, ttl, 0, holder, "exclusive")
+        connection = await self._transport.get_connection()
+        record, ttl_ms, floor = self._grant_arguments(connection, token, ticket, ttl, 0, holder, "exclusive")
         arguments = (record, reader, ttl_ms, floor, to_ms(wait), self._live_ms)
-        # On the session that the floor belongs to.
-        reply = await session.run(self._upgrade, name, arguments)
-        first, second, public = await self._runner.checked(reply, self._upgrade, name, arguments)
+        # On the connection that the floor belongs to.
+        reply = await connection.run(self._upgrade, name, arguments)
+        first, second, public = await self._runner.check(reply, self._upgrade, name, arguments)
         if first > 0:
             return first, second / 1000, None
         if first == -2:

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold.errors import StoreUnavailable
-from leasehold.valkey.store_faults import fault_of
+from leasehold.valkey.transport.error_mapping import fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from leasehold.valkey.scripts import Script
 
 _LUA = Path(__file__).with_name("lua")
-_LOCK = ("lock", "fence", "queue", "readers", "people")
 _SESSION = ("session", "history")
 """The keys of a session: whose it is, and what it holds."""
 
@@ -23,7 +22,9 @@ def _load(name: str, keys: tuple[str, ...], *arguments: str) -> Script:
 OPEN_SESSION = _load("open_session", _SESSION, "digest", "ttl_ms")
 NOTE = _load("note", _SESSION, "digest", "ttl_ms", "history_ms", "changes")
 RECALL = _load("recall", _SESSION, "digest", "ttl_ms", "history_ms")
-RESUME = _load("resume", _LOCK, "token", "old_tokens", "channel", "ticket", "ttl_ms")
-UPGRADE = _load("upgrade", (*_LOCK, "upgrade"), "record", "reader", "ttl_ms", "floor", "wait_ms", "live_ms")
+RESUME = _load("resume", scripts.LOCK_KEYS, "token", "old_tokens", "channel", "ticket", "ttl_ms")
+UPGRADE = _load(
+    "upgrade", (*scripts.LOCK_KEYS, "upgrade"), "record", "reader", "ttl_ms", "floor", "wait_ms", "live_ms"
+)
 
 ALL = (OPEN_SESSION, NOTE, RECALL, RESUME, UPGRADE)

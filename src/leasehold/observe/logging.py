@@ -10,7 +10,7 @@ from leasehold.core.observer import LeaseEnded, LossFound, RateLimitChecked
 from leasehold.errors import StoreUnavailable
 from leasehold.observe.extra import missing_extra
 from leasehold.observe.outages import Outages
-from leasehold.valkey.store_faults import fault_of
+from leasehold.valkey.transport.error_mapping import fault_of
 
 try:
     import structlog

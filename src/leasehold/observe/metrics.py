@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from leasehold.core.observer import LeaseEnded, LossFound, Renewed
 from leasehold.errors import StoreError
 from leasehold.observe.extra import missing_extra
-from leasehold.valkey.store_faults import fault_of
+from leasehold.valkey.transport.error_mapping import fault_of
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram

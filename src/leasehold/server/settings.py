@@ -16,7 +16,7 @@ from leasehold.errors import InvalidRequest
 from leasehold.server.http.static_files import DIRECTORY
 from leasehold.valkey.embedded import default_data_dir
 from leasehold.valkey.transport.endpoint import parse as parse_store_url
-from leasehold.valkey.whereabouts import redis_url
+from leasehold.valkey.transport.endpoint import redis_url
 
 PREFIX = "LEASEHOLD_"
 OFF = "off"

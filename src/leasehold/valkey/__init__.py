@@ -1,0 +1,1 @@
+"""The store: scripts, keys and records of locks on Valkey or Redis."""

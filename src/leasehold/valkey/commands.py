@@ -1,4 +1,4 @@
-"""Commands on the locks of one namespace, ready to be sent."""
+"""Commands on the locks of one namespace, packed once and reused."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from leasehold.valkey.scripts import Script
     from leasehold.valkey.transport.protocols import Word
 
-# Programs ask for the same few locks again and again, so what a command says before its arguments, which is
-# most of its bytes, is kept ready for so many names.
-_KEPT = 16384
-_KEPT_TAILS = 256
+# Programs use the same few locks again and again, so the part of a command before its arguments, which is
+# most of its bytes, is cached for this many names.
+_CACHED_HEADS = 16384
+_CACHED_TAILS = 256
 
 
-class Verb:
+class Command:
     """Turns a lock's name and some arguments into a command: ``opening``, the lock's keys, the arguments.
 
-    The key ``bare`` is the lock's name in its namespace and nothing else; the others have a suffix.
+    The key ``bare`` is the lock's name in its namespace without a suffix; the others have one.
     """
 
     __slots__ = ("_head", "_heads", "_namespace", "_opening", "_suffixes", "_tails")
@@ -39,14 +39,14 @@ class Verb:
         self._heads: dict[str, bytes] = {}
         self._tails: dict[tuple[Word, ...], bytes] = {}
         count = b"*%d\r\n" % (len(opening) + len(keys) + arguments)
-        # A template for `%`, so the percent signs in a script's own text are doubled.
+        # A template for `%`, so the percent signs in a script's source are doubled.
         fixed = count + _packed(opening).replace(b"%", b"%%")
         self._head = fixed + b"".join(b"$%%d\r\n%%b%b\r\n" % end for end in self._suffixes)
 
     def pack(self, name: str, arguments: tuple[Any, ...]) -> bytes:
-        """The command as it goes over the wire: the lock's part, the first argument, the others.
+        """The encoded command: the lock's part, the first argument, the others.
 
-        The first is a token or a record, always fresh; the others are mostly the same as last time.
+        The first is a token or a record, always new; the others mostly repeat.
         """
         head = self._heads.get(name) or self._make_head(name)
         if not arguments:
@@ -57,7 +57,7 @@ class Verb:
         return b"%b$%d\r\n%b\r\n%b" % (head, len(first), first, tail)
 
     def words(self, name: str, arguments: tuple[Word, ...]) -> tuple[Word, ...]:
-        """The command for a driver that packs by itself."""
+        """The command for a driver that encodes by itself."""
         lock = key_of(self._namespace, name)
         return (*self._opening, *[lock + suffix for suffix in self._suffixes], *arguments)
 
@@ -65,32 +65,32 @@ class Verb:
         lock = key_of(self._namespace, name)
         keys = [(len(lock) + len(suffix), lock) for suffix in self._suffixes]
         head = self._head % tuple(part for key in keys for part in key)
-        if len(self._heads) >= _KEPT:
+        if len(self._heads) >= _CACHED_HEADS:
             self._heads.clear()
         self._heads[name] = head
         return head
 
     def _make_tail(self, others: tuple[Word, ...]) -> bytes:
         tail = _packed(others)
-        if len(self._tails) >= _KEPT_TAILS:
+        if len(self._tails) >= _CACHED_TAILS:
             self._tails.clear()
         self._tails[others] = tail
         return tail
 
 
-class ScriptVerb(Verb):
-    """A verb that is a script, which the server usually knows by its SHA."""
+class ScriptCommand(Command):
+    """A script, sent as the SHA by which the server usually knows it."""
 
-    __slots__ = ("in_full",)
+    __slots__ = ("with_source",)
 
     def __init__(self, namespace: str, script: Script, bare: str = "lock") -> None:
         count, arguments = len(script.keys), len(script.arguments)
         super().__init__(namespace, (b"EVALSHA", script.sha, count), script.keys, arguments, bare)
         # For a server that has forgotten the script.
-        self.in_full = Verb(namespace, (b"EVAL", script.source, count), script.keys, arguments, bare)
+        self.with_source = Command(namespace, (b"EVAL", script.source, count), script.keys, arguments, bare)
 
 
 def _packed(words: tuple[Word, ...]) -> bytes:
-    """``words`` as they go over the wire, without the "*N" that says how many there are."""
+    """``words`` encoded, without the "*N" that counts them."""
     packed = codec.pack(words)
     return packed[packed.index(b"$") :]

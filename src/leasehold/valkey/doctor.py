@@ -1,4 +1,4 @@
-"""What an operator should know about a server before trusting it with locks."""
+"""`leasehold doctor`: checks of a server, before it is trusted with locks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leasehold.valkey.transport.handshake import parse_info
 
 if TYPE_CHECKING:
     from leasehold.core.engine import Engine
-    from leasehold.valkey.transport.protocols import Reply, Wire, Word
+    from leasehold.valkey.transport.protocols import Reply, Transport, Word
 
 Status = Literal["ok", "warn", "problem"]
 
@@ -24,7 +24,7 @@ _OLDEST_REDIS = (6, 2)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. ``advice`` says what to do, unless all is well."""
+    """The result of one check, with advice unless it is ok."""
 
     check: str
     status: Status
@@ -32,12 +32,12 @@ class Finding:
     advice: str | None = None
 
 
-async def diagnose(wire: Wire, engine: Engine[Any]) -> list[Finding]:
-    """Everything that was found, in the order to read it. Changes nothing but a lock of its own.
+async def diagnose(transport: Transport, engine: Engine[Any]) -> list[Finding]:
+    """Run all checks, in the order to read them. Changes nothing but a trial lock.
 
-    Raises `StoreError` only if the server cannot be asked at all.
+    Raises `StoreError` only if the server cannot be reached at all.
     """
-    reply = await _ask(wire, "INFO")
+    reply = await _ask(transport, "INFO")
     info = parse_info(reply)
     return [
         _server(info, reply),
@@ -45,8 +45,8 @@ async def diagnose(wire: Wire, engine: Engine[Any]) -> list[Finding]:
         _eviction(info),
         _persistence(info),
         await _scripts(engine),
-        await _round_trip(wire),
-        await _clock(wire),
+        await _round_trip(transport),
+        await _clock(transport),
     ]
 
 
@@ -54,8 +54,8 @@ def _server(info: dict[str, str], reply: Reply) -> Finding:
     kind = info.get("server_name", "redis")
     version = info.get(f"{kind}_version", info.get("redis_version"))
     if version is None:
-        said = str(reply) if isinstance(reply, Exception) else "an unreadable answer"
-        return Finding("server", "warn", f"unknown: {said}", "Allow this user INFO (ACL SETUSER … +info).")
+        reason = str(reply) if isinstance(reply, Exception) else "an unreadable reply"
+        return Finding("server", "warn", f"unknown: {reason}", "Allow this user INFO (ACL SETUSER … +info).")
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
     named = f"{kind.capitalize()} {version}"
     if kind == "redis" and numbers < _OLDEST_REDIS:
@@ -109,7 +109,7 @@ def _persistence(info: dict[str, str]) -> Finding:
             "persistence",
             "problem",
             f"failing: {failing[0]} is {info[failing[0]]}",
-            "Look at the server's log and its disk: it may refuse every write until it can save again.",
+            "Check the server's log and its disk: it may refuse every write until it can save again.",
         )
     if aof == "1":
         return Finding("persistence", "ok", "append-only file")
@@ -117,12 +117,12 @@ def _persistence(info: dict[str, str]) -> Finding:
         "persistence",
         "warn",
         "no append-only file",
-        "Set appendonly yes: a restart forgets who holds what. Fences grow even so.",
+        "Set appendonly yes: a restart loses all held locks. Fences still grow.",
     )
 
 
 async def _scripts(engine: Engine[Any]) -> Finding:
-    """A real lock, acquired and released: scripts, rights and writes in one."""
+    """Acquire and release a real lock: tests scripts, permissions and writes together."""
     try:
         lease = await engine.acquire(
             _TRIAL,
@@ -136,44 +136,44 @@ async def _scripts(engine: Engine[Any]) -> Finding:
         )
         await engine.release(lease)
     except LockBusy:
-        return Finding("scripts", "ok", "run (another doctor holds the trial lock just now)")
+        return Finding("scripts", "ok", "run (another doctor holds the trial lock)")
     except StoreError as error:
         return Finding(
             "scripts",
             "problem",
-            f"no lock could be had: {error}",
-            "Until this is mended nothing can be locked here.",
+            f"no lock was granted: {error}",
+            "Fix this first: nothing can be locked on this server.",
         )
     return Finding("scripts", "ok", "a trial lock was acquired and released")
 
 
-async def _round_trip(wire: Wire) -> Finding:
+async def _round_trip(transport: Transport) -> Finding:
     times: list[float] = []
     for _ in range(_PINGS):
-        asked_at = time.perf_counter()
-        await _ask(wire, "PING")
-        times.append(time.perf_counter() - asked_at)
+        sent_at = time.perf_counter()
+        await _ask(transport, "PING")
+        times.append(time.perf_counter() - sent_at)
     median, worst = statistics.median(times) * 1000, max(times) * 1000
     value = f"{median:.2f} ms (slowest of {_PINGS}: {worst:.2f} ms)"
     if median < 50:
         return Finding("round trip", "ok", value)
     return Finding(
-        "round trip", "warn", value, "Use a server nearer by, or a ttl of at least a hundred round trips."
+        "round trip", "warn", value, "Use a nearer server, or a ttl of at least a hundred round trips."
     )
 
 
-async def _clock(wire: Wire) -> Finding:
-    asked_at = time.time()
-    reply = await _ask(wire, "TIME")
-    heard_at = time.time()
+async def _clock(transport: Transport) -> Finding:
+    sent_at = time.time()
+    reply = await _ask(transport, "TIME")
+    received_at = time.time()
     if isinstance(reply, Exception):
         return Finding("clock", "warn", f"unknown: {reply}", "Allow this user TIME: fences depend on it.")
     seconds, microseconds = (int(part) for part in cast("list[bytes]", reply))
-    ahead = seconds + microseconds / 1e6 - (asked_at + heard_at) / 2
-    # Where within the round trip the clock was read is not known.
-    unsure = (heard_at - asked_at) / 2
-    value = f"server is {abs(ahead):.3f} s {'ahead of' if ahead >= 0 else 'behind'} this machine (± {unsure:.3f} s)"
-    off = max(0.0, abs(ahead) - unsure)
+    ahead = seconds + microseconds / 1e6 - (sent_at + received_at) / 2
+    # At which point of the round trip the clock was read is unknown.
+    error = (received_at - sent_at) / 2
+    value = f"server is {abs(ahead):.3f} s {'ahead of' if ahead >= 0 else 'behind'} this machine (± {error:.3f} s)"
+    off = max(0.0, abs(ahead) - error)
     if off < 1:
         return Finding("clock", "ok", value)
     return Finding(
@@ -185,9 +185,9 @@ async def _clock(wire: Wire) -> Finding:
     )
 
 
-async def _ask(wire: Wire, *words: Word) -> Reply:
-    session = wire.session or await wire.open_session()
-    reply = await session.call(*words)
+async def _ask(transport: Transport, *words: Word) -> Reply:
+    connection = await transport.get_connection()
+    reply = await connection.call(*words)
     if isinstance(reply, StoreError):
         raise error_mapping.copy_of(reply)
     return reply

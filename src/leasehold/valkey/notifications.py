@@ -1,4 +1,4 @@
-"""What the scripts publish: words for one client, about one of its tickets."""
+"""Notifications that the scripts publish for one client: its channel and their parser."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def new_channel() -> str:
 
 
 def channel_name(channel: str) -> str:
-    """Where a client listens. Nobody else knows the random part."""
+    """The name of a client's channel. Its random part is secret."""
     return f"leasehold:{channel}"
 
 
-def pass_on(payload: bytes, tell: Callable[[Notification], None]) -> None:
-    """Have ``tell`` hear what the payload says; what a newer version says in words unknown here is passed over."""
+def dispatch(payload: bytes, handle: Callable[[Notification], None]) -> None:
+    """Call ``handle`` with the notification in ``payload``; unknown ones, of a newer version, are ignored."""
     match payload.split():
         case [b"granted", ticket, fence, now_ms, left_ms]:
-            tell(Granted(int(ticket), int(fence), int(now_ms) / 1000, int(left_ms) / 1000))
+            handle(Granted(int(ticket), int(fence), int(now_ms) / 1000, int(left_ms) / 1000))
         case [b"taken", ticket]:
-            tell(Taken(int(ticket)))
+            handle(Taken(int(ticket)))
         case _:
-            _log.debug("news that this version does not understand were passed over")
+            _log.debug("ignored a notification that this version does not know")

@@ -1,4 +1,4 @@
-"""Results on Valkey or Redis: ``idempotency:{KEY}`` holds what is kept, ``idempotency:{KEY}:lock`` who is at it."""
+"""The store of `once` on Valkey or Redis: ``idempotency:{KEY}`` keeps a result, ``idempotency:{KEY}:lock`` locks the run."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 from leasehold.core.validity import to_ms
 from leasehold.errors import InvalidRequest
 from leasehold.valkey import scripts
-from leasehold.valkey.commands import ScriptVerb, Verb
-from leasehold.valkey.script_runner import Runner
+from leasehold.valkey.commands import Command, ScriptCommand
+from leasehold.valkey.script_runner import ScriptRunner
 from leasehold.valkey.store import ValkeyStore
 
 if TYPE_CHECKING:
-    from leasehold.valkey.transport.protocols import Wire
+    from leasehold.valkey.transport.protocols import Transport
 
-# What is kept begins with one of these, so that a mark is never read as a result.
+# Every value begins with one of these, so that a mark is never read as a result.
 _RESULT = "r"
 _MARK = "m"
 
 
-class ValkeyResults:
+class ValkeyOnceStore:
     """Implements `leasehold.core.ports.Results`; ``leases`` protect the runs, in the same hash slot."""
 
-    def __init__(self, wire: Wire, *, namespace: str, live: float) -> None:
-        # "lock" keeps its name for locks alone; whatever was set apart for results goes beside it.
+    def __init__(self, transport: Transport, *, namespace: str, live: float) -> None:
+        # The default namespace "lock" is for locks alone; any other gets its results as a sub-namespace.
         own = "idempotency" if namespace == "lock" else f"{namespace}:idempotency"
-        self.leases = ValkeyStore(wire, namespace=own, live=live, bare="result")
-        self._runner = Runner(wire)
-        self._recall = Verb(own, (b"GET",), ("result",), 0, "result")
-        self._finish = ScriptVerb(own, scripts.FINISH, "result")
-        self._first_time = ScriptVerb(own, scripts.FIRST_TIME, "result")
+        self.leases = ValkeyStore(transport, namespace=own, live=live, bare="result")
+        self._runner = ScriptRunner(transport)
+        self._recall = Command(own, (b"GET",), ("result",), 0, "result")
+        self._finish = ScriptCommand(own, scripts.FINISH, "result")
+        self._first_time = ScriptCommand(own, scripts.FIRST_TIME, "result")
 
     async def recall(self, key: str) -> str | None:
         """See the port."""

@@ -1,4 +1,4 @@
-"""How a client reaches its server: the arguments of ``connect``, checked."""
+"""The options of a client: the validated arguments of ``connect``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EMBEDDED_CONNECT_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where the server is, how long to wait for it, and under which name to appear there."""
+    """The server, the timeouts, and the name of the client's connections."""
 
     server: Endpoint | None
     data_dir: Path | str | None
@@ -36,7 +36,7 @@ class Options:
 
     @property
     def connect_timeout(self) -> float:
-        """How long to wait for a connection."""
+        """Seconds to wait for a connection."""
         return self.timeout if self.server is not None else max(self.timeout, _EMBEDDED_CONNECT_TIMEOUT)
 
     @property
@@ -48,7 +48,7 @@ class Options:
         """The server to connect to; blocks while an embedded one is being started."""
         if self.server is not None:
             return self.server
-        from leasehold.valkey.embedded import ensure_running  # noqa: PLC0415 - only where it is wanted
+        from leasehold.valkey.embedded import ensure_running  # noqa: PLC0415 - only where it is used
 
         return endpoint.Endpoint(path=str(ensure_running(self.data_dir, timeout=self.connect_timeout)))
 
@@ -63,7 +63,7 @@ def check_options(
     allow_eviction: bool,
     max_connections: int | None,
 ) -> Options:
-    """Everything that can be wrong with the arguments of ``connect`` is said here, before anything is sent."""
+    """Validate the arguments of ``connect`` before anything is sent."""
     validation.check_duration(timeout, "timeout")
     if url is not None and data_dir is not None:
         raise InvalidRequest("data_dir belongs to the embedded server; leave it out, or leave the URL out")
@@ -80,9 +80,9 @@ def check_options(
 
 
 def default_holder() -> str:
-    """Who holds a lock unless the caller says otherwise: ``user@host:pid``."""
+    """The default holder of a lock: ``user@host:pid``."""
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # a container may run under a number that has no name
+    except (OSError, KeyError):  # a container may run under a user id that has no name
         user = str(os.getuid()) if hasattr(os, "getuid") else "unknown"
     return f"{user}@{socket.gethostname()}:{os.getpid()}"

@@ -1,7 +1,7 @@
-"""What everybody may see of a lock's record.
+"""The public part of a lock's record: its holder and the time of the grant.
 
 A writer's record is ``2x<token><channel><ticket> <until_ms> <since_ms> <holder>``, see ``lua/shared/record.lua``.
-Token and channel never leave the scripts; this is about the last two.
+Token and channel never leave the scripts; the last two fields are public.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Holding(NamedTuple):
-    """Who holds a lock, and since when (Unix seconds)."""
+    """The holder of a lock, and the time of the grant (Unix seconds)."""
 
     since: float
     holder: Holder
 
 
 def parse_holding(public: bytes) -> Holding | None:
-    """The public part of a record; None where there is none."""
+    """The parsed public part of a record; None if it is empty."""
     if not public:
         return None
     since_ms, holder = public.split(b" ", 1)

@@ -1,68 +1,68 @@
-"""Running scripts over a wire: what the server has forgotten is sent again, what it refuses is raised."""
+"""Runs scripts over a transport: sends again what the server has forgotten, raises what it refuses."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from leasehold.errors import StoreError
-from leasehold.valkey.commands import ScriptVerb
+from leasehold.valkey.commands import ScriptCommand
 from leasehold.valkey.transport import error_mapping
 
 if TYPE_CHECKING:
-    from leasehold.valkey.commands import Verb
-    from leasehold.valkey.transport.protocols import Call, Reply, Wire, Word
+    from leasehold.valkey.commands import Command
+    from leasehold.valkey.transport.protocols import Call, Reply, Transport, Word
 
 
-class Runner:
-    """Runs the verbs of whatever is built on one wire."""
+class ScriptRunner:
+    """Runs the commands of the stores that share one transport."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
 
-    async def run(self, verb: ScriptVerb, name: str, *arguments: Word) -> Reply:
+    async def run(self, command: ScriptCommand, name: str, *arguments: Word) -> Reply:
         """The reply to a script on one lock."""
-        session = self._wire.session or await self._wire.open_session()
-        return await self.checked(await session.run(verb, name, arguments), verb, name, arguments)
+        connection = await self._transport.get_connection()
+        return await self.check(await connection.run(command, name, arguments), command, name, arguments)
 
-    async def get(self, verb: Verb, name: str) -> Reply:
+    async def get(self, command: Command, name: str) -> Reply:
         """The reply to a plain command on one lock."""
-        session = self._wire.session or await self._wire.open_session()
-        reply = await session.run(verb, name, ())
+        connection = await self._transport.get_connection()
+        reply = await connection.run(command, name, ())
         self.raise_if_error(reply)
         return reply
 
     async def run_many(self, calls: list[Call]) -> list[Reply]:
-        """The replies to ``calls`` of one verb; those whose script was forgotten are asked again, in one piece.
+        """The replies to ``calls`` of one script; those that met NOSCRIPT are repeated, in one piece.
 
         Errors are among the replies, as values.
         """
         try:
-            session = self._wire.session or await self._wire.open_session()
-            replies = list(await session.run_many(calls))
+            connection = await self._transport.get_connection()
+            replies = list(await connection.run_many(calls))
             forgotten = [index for index, reply in enumerate(replies) if is_noscript(reply)]
             if forgotten:
                 first, *others = [calls[index] for index in forgotten]
-                assert isinstance(first.verb, ScriptVerb)
-                again = [
-                    first._replace(verb=first.verb.in_full),
-                    *others,
-                ]  # the first brings the script along
-                session = self._wire.session or await self._wire.open_session()
-                for index, reply in zip(forgotten, await session.run_many(again), strict=True):
+                assert isinstance(first.command, ScriptCommand)
+                # The first call sends the source, so the others can refer to it.
+                again = [first._replace(command=first.command.with_source), *others]
+                connection = await self._transport.get_connection()
+                for index, reply in zip(forgotten, await connection.run_many(again), strict=True):
                     replies[index] = reply
         except StoreError as error:
             return [error] * len(calls)
         return replies
 
-    async def checked(self, reply: Reply, verb: ScriptVerb, name: str, arguments: tuple[Word, ...]) -> Reply:
-        """``reply`` if it is one; an error reply as the exception it stands for.
+    async def check(
+        self, reply: Reply, command: ScriptCommand, name: str, arguments: tuple[Word, ...]
+    ) -> Reply:
+        """``reply`` unless it is an error, which is raised.
 
-        A server that restarted, failed over or was told SCRIPT FLUSH has forgotten the script: NOSCRIPT
-        says that nothing was done, so the whole text is sent, and remembered again.
+        A server forgets scripts when it restarts, fails over or runs SCRIPT FLUSH. NOSCRIPT means that
+        nothing was done, so the source is sent, which loads the script again.
         """
         if is_noscript(reply):
-            session = self._wire.session or await self._wire.open_session()
-            reply = await session.run(verb.in_full, name, arguments)
+            connection = await self._transport.get_connection()
+            reply = await connection.run(command.with_source, name, arguments)
         self.raise_if_error(reply)
         return reply
 
@@ -73,12 +73,12 @@ class Runner:
         if isinstance(reply, StoreError):
             raise reply
         if str(reply).startswith("READONLY"):
-            # Not the primary any more. If it becomes one again, its data may be older than our floor,
-            # so nothing may be granted on this session again.
-            self._wire.start_over()
+            # No longer the primary. If it becomes one again, its data may be older than our floor, so
+            # nothing may be granted over this connection again.
+            self._transport.reset()
         raise error_mapping.from_reply(str(reply), reply)
 
 
 def is_noscript(reply: Reply) -> bool:
-    """Whether the server has forgotten the script."""
+    """The server has forgotten the script."""
     return isinstance(reply, Exception) and str(reply).startswith("NOSCRIPT")

@@ -1,4 +1,4 @@
-"""The store of leases on Valkey or Redis: each verb is one script call."""
+"""The store of leases on Valkey or Redis: each operation is one script call."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, QueueState
 from leasehold.core.validity import to_ms
 from leasehold.errors import StoreError, StoreRefused
 from leasehold.valkey import notifications, scripts
-from leasehold.valkey.commands import ScriptVerb, Verb
+from leasehold.valkey.commands import Command, ScriptCommand
 from leasehold.valkey.keys import check_namespace, key_of, name_of, pattern_of
 from leasehold.valkey.record import parse_holding
-from leasehold.valkey.script_runner import Runner, is_noscript
+from leasehold.valkey.script_runner import ScriptRunner, is_noscript
 from leasehold.valkey.transport.protocols import Call
 
 if TYPE_CHECKING:
@@ -28,52 +28,52 @@ if TYPE_CHECKING:
         RenewReply,
         Request,
     )
-    from leasehold.valkey.transport.protocols import Reply, Session, Wire, Word
+    from leasehold.valkey.transport.protocols import Connection, Reply, Transport, Word
 
 
 _log = logging.getLogger("leasehold")
 
-# How long a release is remembered for a driver that repeats it: longer than any driver keeps trying.
+# How long a release is remembered for a driver that repeats it: longer than any driver retries.
 _REMEMBER_MS = 60_000
-# What SCAN looks at in one call: little enough not to keep others waiting.
+# Keys for one SCAN: few enough not to delay other commands.
 _PAGE = 1000
 _FOR_EVER_MS = 10**12
 _MODES: dict[bytes, Mode] = {b"s": "shared"}
 
 
 class ValkeyStore:
-    """Implements `leasehold.core.ports.Store` over any `Wire`."""
+    """Implements `leasehold.core.ports.Store` over any `Transport`."""
 
-    def __init__(self, wire: Wire, *, namespace: str, live: float, bare: str = "lock") -> None:
+    def __init__(self, transport: Transport, *, namespace: str, live: float, bare: str = "lock") -> None:
         check_namespace(namespace)
-        self._wire = wire
-        self._runner = Runner(wire)
+        self._transport = transport
+        self._runner = ScriptRunner(transport)
         self._namespace = namespace
         self._live_ms = to_ms(live)
-        self._acquire = ScriptVerb(namespace, scripts.ACQUIRE, bare)
-        self._look = ScriptVerb(namespace, scripts.LOOK, bare)
-        self._renew = ScriptVerb(namespace, scripts.RENEW, bare)
-        self._release = ScriptVerb(namespace, scripts.RELEASE, bare)
-        self._release_once = ScriptVerb(namespace, scripts.RELEASE_ONCE, bare)
-        self._take = ScriptVerb(namespace, scripts.TAKE, bare)
-        self._inspect = ScriptVerb(namespace, scripts.INSPECT, bare)
-        self._delete_if_equal = Verb(namespace, (b"DELIFEQ",), ("lock",), 1, bare)
-        self._read_taken = Verb(namespace, (b"GET",), ("taken",), 0, bare)
+        self._acquire = ScriptCommand(namespace, scripts.ACQUIRE, bare)
+        self._look = ScriptCommand(namespace, scripts.LOOK, bare)
+        self._renew = ScriptCommand(namespace, scripts.RENEW, bare)
+        self._release = ScriptCommand(namespace, scripts.RELEASE, bare)
+        self._release_once = ScriptCommand(namespace, scripts.RELEASE_ONCE, bare)
+        self._take = ScriptCommand(namespace, scripts.TAKE, bare)
+        self._inspect = ScriptCommand(namespace, scripts.INSPECT, bare)
+        self._delete_if_equal = Command(namespace, (b"DELIFEQ",), ("lock",), 1, bare)
+        self._read_taken = Command(namespace, (b"GET",), ("taken",), 0, bare)
 
     @property
     def keeps_order(self) -> bool:
         """See the port."""
-        return self._wire.keeps_order
+        return self._transport.keeps_order
 
     def listen(self, deliver: Callable[[Notification], None]) -> None:
         """See the port."""
-        self._wire.listen(lambda payload: notifications.pass_on(payload, deliver))
+        self._transport.listen(lambda payload: notifications.dispatch(payload, deliver))
 
     async def open(self) -> None:
         """See the port."""
-        session = self._wire.session or await self._wire.open_session()
-        # A command and not just a connection: over a borrowed client only that shows anything.
-        self._runner.raise_if_error(await session.call("PING"))
+        connection = await self._transport.get_connection()
+        # A command and not just a connection: a client of redis-py connects only for that.
+        self._runner.raise_if_error(await connection.call("PING"))
 
     async def acquire(
         self,
@@ -87,43 +87,43 @@ class ValkeyStore:
         wait: float | None,
     ) -> Grant | Busy:
         """See the port."""
-        session = self._wire.session or await self._wire.open_session()
+        connection = self._transport.connection or await self._transport.get_connection()
         arguments = (
-            *self._grant_arguments(session, token, ticket, ttl, floor, holder, mode),
+            *self._grant_arguments(connection, token, ticket, ttl, floor, holder, mode),
             _FOR_EVER_MS if wait is None else to_ms(wait),
             self._live_ms,
         )
-        reply = await session.run(self._acquire, name, arguments)
+        reply = await connection.run(self._acquire, name, arguments)
         if type(reply) is not int:
-            reply = await self._runner.checked(reply, self._acquire, name, arguments)
+            reply = await self._runner.check(reply, self._acquire, name, arguments)
             if type(reply) is not int:
                 if reply[0]:
-                    # The record was written when the token asked first, and is not known word for word.
+                    # The record was written at the first attempt, and its exact text is not known.
                     return reply[0], _seconds(reply[1]), None
                 return _busy(reply)
         return reply, ttl, arguments[0]
 
     async def acquire_all(self, requests: Sequence[Request]) -> Sequence[Grant] | str:
         """See the port."""
-        session = self._wire.session or await self._wire.open_session()
+        connection = await self._transport.get_connection()
         keys: list[Word] = []
         arguments: list[Word] = []
         receipts: list[str] = []
         for request in requests:
             lock = key_of(self._namespace, request.name)
             keys += (lock, lock + b":fence")
-            terms = self._grant_arguments(session, *request[1:])
+            terms = self._grant_arguments(connection, *request[1:])
             arguments += terms
             receipts.append(terms[0])
         script = scripts.ACQUIRE_ALL
-        reply = await session.call("EVALSHA", script.sha, len(keys), *keys, *arguments)
+        reply = await connection.call("EVALSHA", script.sha, len(keys), *keys, *arguments)
         if is_noscript(reply):
-            session = self._wire.session or await self._wire.open_session()
-            reply = await session.call("EVAL", script.source, len(keys), *keys, *arguments)
+            connection = await self._transport.get_connection()
+            reply = await connection.call("EVAL", script.source, len(keys), *keys, *arguments)
         self._runner.raise_if_error(reply)
         if isinstance(reply, int):
             return requests[reply - 1].name
-        # If a record is not as we would write it now, then the release finds out.
+        # A record may differ from what we would write now; the release handles that.
         return [
             (fence, _seconds(left_ms), receipt)
             for (fence, left_ms), receipt in zip(reply, receipts, strict=True)
@@ -131,7 +131,7 @@ class ValkeyStore:
 
     async def look(self, polled: Sequence[LockWaiters]) -> Sequence[QueueState | StoreError]:
         """See the port."""
-        channel = self._wire.channel
+        channel = self._transport.channel
         calls = [
             Call(self._look, line.name, ("".join(line.tokens), channel, self._live_ms)) for line in polled
         ]
@@ -148,22 +148,22 @@ class ValkeyStore:
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
         """See the port. The receipt is the record as we wrote it.
 
-        Where the server can compare and delete by itself, that is six times cheaper than a script. It
-        says no if the record is gone or has been changed, and then the script finds out which.
+        If the server supports DELIFEQ, that is six times cheaper than a script. It does nothing if the
+        record is gone or has changed, and then the script finds out which.
         """
-        session = self._wire.session or await self._wire.open_session()
-        if receipt is not None and session.deletes_if_equal:
-            if await session.run(self._delete_if_equal, name, (receipt,)) == 1:
+        connection = self._transport.connection or await self._transport.get_connection()
+        if receipt is not None and connection.deletes_if_equal:
+            if await connection.run(self._delete_if_equal, name, (receipt,)) == 1:
                 return DONE
-            session = self._wire.session or await self._wire.open_session()
-        verb, arguments = self._release, (token,)
-        if session.may_ask_twice:
-            verb, arguments = self._release_once, (*arguments, _REMEMBER_MS)
-        reply = await session.run(verb, name, arguments)
+            connection = await self._transport.get_connection()
+        command, arguments = self._release, (token,)
+        if connection.may_ask_twice:
+            command, arguments = self._release_once, (*arguments, _REMEMBER_MS)
+        reply = await connection.run(command, name, arguments)
         if reply != 1:
-            reply = await self._runner.checked(reply, verb, name, arguments)
+            reply = await self._runner.check(reply, command, name, arguments)
             if reply != 1:
-                return await self._how_it_ended(name, fence)
+                return await self._find_end(name, fence)
         return DONE
 
     async def take(
@@ -178,14 +178,14 @@ class ValkeyStore:
         expect_fence: int | None,
     ) -> Grant | Refusal:
         """See the port."""
-        session = self._wire.session or await self._wire.open_session()
+        connection = await self._transport.get_connection()
         expected = "" if expect_fence is None else expect_fence
         arguments = (
-            *self._grant_arguments(session, token, ticket, ttl, floor, holder, mode),
+            *self._grant_arguments(connection, token, ticket, ttl, floor, holder, mode),
             expected,
         )
-        reply = await session.run(self._take, name, arguments)
-        fence, second, public = await self._runner.checked(reply, self._take, name, arguments)
+        reply = await connection.run(self._take, name, arguments)
+        fence, second, public = await self._runner.check(reply, self._take, name, arguments)
         if fence:
             return fence, _seconds(second), None
         held = parse_holding(public)
@@ -193,18 +193,18 @@ class ValkeyStore:
 
     async def inspect(self, name: str) -> LockInfo:
         """See the port."""
-        session = self._wire.session or await self._wire.open_session()
-        reply = await session.run(self._inspect, name, ())
-        return _info(name, await self._runner.checked(reply, self._inspect, name, ()))
+        connection = await self._transport.get_connection()
+        reply = await connection.run(self._inspect, name, ())
+        return _info(name, await self._runner.check(reply, self._inspect, name, ()))
 
     async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
-        """See the port. A lock that is there all the time is on some page; now and then it is on two.
+        """See the port. A lock that exists all the time is on some page, occasionally on two.
 
-        What cannot be read, because another version wrote it for instance, is left out with a word in the log.
+        Records that cannot be read, such as those of another version, are left out and logged.
         """
-        session = self._wire.session or await self._wire.open_session()
+        connection = await self._transport.get_connection()
         match = pattern_of(self._namespace, pattern)
-        reply = await session.call("SCAN", cursor, "MATCH", match, "COUNT", _PAGE, "TYPE", "string")
+        reply = await connection.call("SCAN", cursor, "MATCH", match, "COUNT", _PAGE, "TYPE", "string")
         self._runner.raise_if_error(reply)
         following, keys = reply
         names = [name for key in dict.fromkeys(keys) if (name := name_of(self._namespace, key)) is not None]
@@ -212,44 +212,44 @@ class ValkeyStore:
             await self._runner.run_many([Call(self._inspect, name, ()) for name in names]) if names else ()
         )
         found: list[LockInfo] = []
-        for name, answer in zip(names, replies, strict=True):
+        for name, info_reply in zip(names, replies, strict=True):
             try:
-                self._runner.raise_if_error(answer)
+                self._runner.raise_if_error(info_reply)
             except StoreRefused as refusal:
                 _log.warning("%r cannot be listed: %s", name, refusal)
             else:
-                info = _info(name, answer)
+                info = _info(name, info_reply)
                 if info.is_held or info.waiters:
                     found.append(info)
         return int(following), found
 
     async def close(self) -> None:
-        """End every connection."""
-        await self._wire.close()
+        """Close every connection."""
+        await self._transport.close()
 
     def after_fork(self) -> None:
-        """In a child process: let go of the parent's connections."""
-        self._wire.after_fork()
+        """In a child process: drop the parent's connections."""
+        self._transport.after_fork()
 
-    async def _how_it_ended(self, name: str, fence: int) -> Ended:
-        """Why a lease is gone, asked only when it is: the common release need not carry the question."""
+    async def _find_end(self, name: str, fence: int) -> Ended:
+        """Why a lease is gone; a command of its own, so that the common release does not pay for it."""
         try:
-            session = self._wire.session or await self._wire.open_session()
-            reply = await session.run(self._read_taken, name, ())
+            connection = await self._transport.get_connection()
+            reply = await connection.run(self._read_taken, name, ())
             self._runner.raise_if_error(reply)
         except StoreError:
-            return Ended.EXPIRED  # that it is gone is certain; only the reason is not
+            return Ended.EXPIRED  # the end is certain; only the reason is unknown
         return Ended.TAKEN if reply is not None and int(reply) > fence else Ended.EXPIRED
 
     def _grant_arguments(
-        self, session: Session, token: str, ticket: int, ttl: float, floor: int, holder: str, mode: Mode
+        self, connection: Connection, token: str, ticket: int, ttl: float, floor: int, holder: str, mode: Mode
     ) -> tuple[str, int, int | str]:
-        """What acquire and take have in common: record, ttl_ms, floor."""
-        own_floor = session.floor
-        # "@" tells the script to read the server's clock itself.
+        """The arguments of every grant: record, ttl_ms, floor."""
+        own_floor = connection.floor
+        # "@" makes the script read the server's clock itself.
         least = f"@{floor}" if own_floor is None else max(floor, own_floor)
         kind = "x" if mode == "exclusive" else "s"
-        record = f"2{kind}{token}{self._wire.channel}{ticket} 0 {session.now_ms()} {holder}"
+        record = f"2{kind}{token}{self._transport.channel}{ticket} 0 {connection.now_ms()} {holder}"
         return (record, to_ms(ttl), least)
 
     def _seen(self, reply: Reply) -> QueueState | StoreError:
@@ -309,5 +309,5 @@ def _mode(kind: bytes) -> Mode | None:
 
 
 def _seconds(milliseconds: int) -> float:
-    """Seconds; PTTL's negative answers (no key, no expiry) count as nothing left."""
+    """Seconds; PTTL's negative replies (no key, no expiry) count as nothing left."""
     return max(milliseconds, 0) / 1000

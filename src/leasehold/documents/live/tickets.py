@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leasehold.documents.live.scripts import ISSUE_TICKET, USE_TICKET
 from leasehold.documents.principal import Principal
-from leasehold.valkey.commands import ScriptVerb
-from leasehold.valkey.script_runner import Runner
+from leasehold.valkey.commands import ScriptCommand
+from leasehold.valkey.script_runner import ScriptRunner
 
 if TYPE_CHECKING:
-    from leasehold.valkey.transport.protocols import Wire
+    from leasehold.valkey.transport.protocols import Transport
 
 LIFETIME = 30.0
 """Seconds."""
@@ -33,10 +33,10 @@ class Tickets:
     """Kept in the store, so that any worker takes what another one issued; as a digest, so that whoever can read the
     store cannot use them."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._runner = Runner(wire)
-        self._issue = ScriptVerb(_NAMESPACE, ISSUE_TICKET, "ticket")
-        self._use = ScriptVerb(_NAMESPACE, USE_TICKET, "ticket")
+    def __init__(self, wire: Transport) -> None:
+        self._runner = ScriptRunner(wire)
+        self._issue = ScriptCommand(_NAMESPACE, ISSUE_TICKET, "ticket")
+        self._use = ScriptCommand(_NAMESPACE, USE_TICKET, "ticket")
 
     async def issue(self, principal: Principal) -> str:
         """A ticket for the principal, good for `LIFETIME`."""

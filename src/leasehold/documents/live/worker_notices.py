@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leasehold.documents.live.scripts import END_SESSIONS, HAS_ENDED
-from leasehold.valkey.commands import ScriptVerb
-from leasehold.valkey.script_runner import Runner
+from leasehold.valkey.commands import ScriptCommand
+from leasehold.valkey.script_runner import ScriptRunner
 from leasehold.valkey.transport.protocols import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from leasehold.documents.live.tickets import Admission
-    from leasehold.valkey.transport.protocols import ListeningWire
+    from leasehold.valkey.transport.protocols import PubSubTransport
 
 _log = logging.getLogger("leasehold")
 
@@ -57,11 +57,11 @@ Notice = RightsChanged | SessionsEnded
 class Notices:
     """A notice is a hint that may get lost. Rights can be asked for again, and ended sign-ins are written down."""
 
-    def __init__(self, wire: ListeningWire) -> None:
+    def __init__(self, wire: PubSubTransport) -> None:
         self._wire = wire
-        self._runner = Runner(wire)
-        self._end = ScriptVerb(_NAMESPACE, END_SESSIONS, "ended")
-        self._has_ended = ScriptVerb(_NAMESPACE, HAS_ENDED, "ended")
+        self._runner = ScriptRunner(wire)
+        self._end = ScriptCommand(_NAMESPACE, END_SESSIONS, "ended")
+        self._has_ended = ScriptCommand(_NAMESPACE, HAS_ENDED, "ended")
 
     async def listen(self, hear: Callable[[Notice], None], resumed: Callable[[], None]) -> bool:
         """Call ``hear`` with every notice, and ``resumed`` after every gap; False if nothing can be heard."""
@@ -76,9 +76,9 @@ class Notices:
 
     async def tell_rights_changed(self, user_id: str | None) -> None:
         """Tell all workers."""
-        session = self._wire.session or await self._wire.open_session()
+        connection = await self._wire.get_connection()
         notice = json.dumps({"kind": "rights_changed", "user_id": user_id})
-        self._runner.raise_if_error(await session.call("PUBLISH", CHANNEL, notice))
+        self._runner.raise_if_error(await connection.call("PUBLISH", CHANNEL, notice))
 
     async def end_sessions(self, user_id: str, session_id: str | None) -> SessionsEnded:
         """Write it down and tell all workers."""
@@ -99,8 +99,8 @@ class Notices:
 
     def now_ms(self) -> int | None:
         """About what the store's clock shows; None without a connection."""
-        session = self._wire.session
-        return None if session is None else session.now_ms()
+        connection = self._wire.connection
+        return None if connection is None else connection.now_ms()
 
 
 def _named(session_id: str) -> str:

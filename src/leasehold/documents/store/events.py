@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from leasehold.documents.state import Event
-    from leasehold.valkey.transport.protocols import ListeningWire
+    from leasehold.valkey.transport.protocols import PubSubTransport
 
 _log = logging.getLogger("leasehold")
 
@@ -26,7 +26,7 @@ _RETRY_EVERY = 0.5
 class Bulletin:
     """One subscription for all who listen. What is told is a hint: it may get lost, or come twice."""
 
-    def __init__(self, wire: ListeningWire) -> None:
+    def __init__(self, wire: PubSubTransport) -> None:
         self._wire = wire
         self._listeners: dict[object, tuple[Callable[[Event], None], Callable[[], None]]] = {}
         self._watchers: dict[str, set[asyncio.Event]] = {}

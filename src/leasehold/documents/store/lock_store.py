@@ -9,8 +9,8 @@ from leasehold.core.validity import to_ms
 from leasehold.documents.store import scripts
 from leasehold.documents.store.decoding import NAMESPACE, read_hold, read_state
 from leasehold.errors import StoreRefused, StoreUnavailable
-from leasehold.valkey.commands import ScriptVerb
-from leasehold.valkey.script_runner import Runner
+from leasehold.valkey.commands import ScriptCommand
+from leasehold.valkey.script_runner import ScriptRunner
 from leasehold.valkey.transport.protocols import Call
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from leasehold.documents.state import Editor, Hold, LockState
     from leasehold.documents.timings import Times
-    from leasehold.valkey.transport.protocols import Reply, Wire, Word
+    from leasehold.valkey.transport.protocols import Reply, Transport, Word
 
     Verdict = Literal[
         "granted", "busy", "extended", "lost", "released", "asked", "saved", "unsaved", "withdrawn", "gone"
@@ -41,18 +41,18 @@ class Ledger:
     was no answer then either.
     """
 
-    def __init__(self, wire: Wire, times: Times) -> None:
-        self._runner = Runner(wire)
+    def __init__(self, wire: Transport, times: Times) -> None:
+        self._runner = ScriptRunner(wire)
         self._ttl_ms = to_ms(times.ttl)
         self._save_ms = to_ms(times.save_within)
-        self._acquire = ScriptVerb(NAMESPACE, scripts.ACQUIRE)
-        self._heartbeat = ScriptVerb(NAMESPACE, scripts.HEARTBEAT)
-        self._release = ScriptVerb(NAMESPACE, scripts.RELEASE)
-        self._take = ScriptVerb(NAMESPACE, scripts.TAKE)
-        self._claim = ScriptVerb(NAMESPACE, scripts.CLAIM)
-        self._withdraw = ScriptVerb(NAMESPACE, scripts.WITHDRAW)
-        self._inspect = ScriptVerb(NAMESPACE, scripts.INSPECT)
-        self._history = ScriptVerb(NAMESPACE, scripts.HISTORY)
+        self._acquire = ScriptCommand(NAMESPACE, scripts.ACQUIRE)
+        self._heartbeat = ScriptCommand(NAMESPACE, scripts.HEARTBEAT)
+        self._release = ScriptCommand(NAMESPACE, scripts.RELEASE)
+        self._take = ScriptCommand(NAMESPACE, scripts.TAKE)
+        self._claim = ScriptCommand(NAMESPACE, scripts.CLAIM)
+        self._withdraw = ScriptCommand(NAMESPACE, scripts.WITHDRAW)
+        self._inspect = ScriptCommand(NAMESPACE, scripts.INSPECT)
+        self._history = ScriptCommand(NAMESPACE, scripts.HISTORY)
 
     async def acquire(self, document_id: str, editor: Editor, *, ask: str, floor: int, move: bool) -> Answer:
         """``granted`` or ``busy``; ``ask`` is what the grant can be withdrawn by."""
@@ -116,11 +116,11 @@ class Ledger:
         """Who held it, the newest first."""
         return [read_hold(entry) for entry in await self._run(self._history, document_id, str(limit))]
 
-    async def _ask(self, verb: ScriptVerb, document_id: str, *arguments: Word) -> Answer:
+    async def _ask(self, verb: ScriptCommand, document_id: str, *arguments: Word) -> Answer:
         verdict, state = await self._run(verb, document_id, *arguments)
         return Answer(verdict.decode(), read_state(document_id, state))
 
-    async def _run(self, verb: ScriptVerb, document_id: str, *arguments: Word) -> Reply:
+    async def _run(self, verb: ScriptCommand, document_id: str, *arguments: Word) -> Reply:
         try:
             return await self._runner.run(verb, document_id, *arguments)
         except StoreUnavailable:

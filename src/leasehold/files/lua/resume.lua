@@ -7,12 +7,12 @@
 local lock, fence, queue, readers, people = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local token, old_tokens, channel, ticket, ttl_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
--- Uses: clock, fence, record, people, reading, granting, holding, leaving
+-- Uses: clock, fence, record, waiters, readers, advance_queue, lease, release_token
 local kind, held_by, rest = read_record()
 local all = token .. old_tokens
 for start = 1, #all, 32 do
   local old = string.sub(all, start, start + 31)
-  local count = holding(old, kind, held_by, rest)
+  local count = read_lease(old, kind, held_by, rest)
   if count then
     redis.call('EXPIRE', fence, 172800)
     local old_channel, old_ticket, _, public = read_rest(rest)
@@ -21,7 +21,7 @@ for start = 1, #all, 32 do
       old_channel, old_ticket = reader_channel, reader_ticket
       redis.call('ZREM', readers, old)
       redis.call('HDEL', people, old)
-      read_until(token, make_entry('r', channel, ticket, ttl_ms, whole(count), since, holder), now_ms + ttl_ms)
+      write_reader(token, make_entry('r', channel, ticket, ttl_ms, whole(count), since, holder), now_ms + ttl_ms)
     else
       write_hold('w', token, channel, ticket, now_ms + ttl_ms, public)
     end
@@ -29,7 +29,7 @@ for start = 1, #all, 32 do
     return {count, tonumber(ttl_ms), kind}
   end
   -- It may still stand in the queue, where nobody would ever look for it.
-  leave(old)
+  release_token(old)
   kind, held_by, rest = read_record()
 end
 return {0, 0, ''}

@@ -7,14 +7,14 @@
 local lock, fence, queue, readers, people, upgrade = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local record, reader, ttl_ms, floor, wait_ms, live_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
--- Uses: clock, fence, record, people, reading, granting, holding, leaving
+-- Uses: clock, fence, record, waiters, readers, advance_queue, lease, release_token
 local token = string.sub(record, 3, 34)
 local kind, held_by, rest = read_record()
-local count, left_ms = holding(token, kind, held_by, rest)
+local count, left_ms = read_lease(token, kind, held_by, rest)
 -- Handed over from the queue (g) is not the same: then the reader's lease ended first, and somebody may have taken the lock.
 if count and kind ~= 'g' then return {count, left_ms, ''} end
 if kind ~= 's' or not left_of(reader, kind) then
-  leave(token)
+  release_token(token)
   return {-2, 0, ''}
 end
 
@@ -23,12 +23,12 @@ local rival = mark and string.sub(mark, 1, 32)
 if rival and rival ~= token and redis.call('ZSCORE', queue, rival) then
   return {-1, last_reader_until() - now_ms, string.sub(mark, 33)}
 end
-end_readers()
+drop_ended_readers()
 local channel, ticket, _, public = read_rest(string.sub(record, 35))
 local holder = string.sub(public, string.find(public, ' ', 1, true) + 1)
 local last = redis.call('ZREVRANGE', readers, 0, 1, 'WITHSCORES')
 if #last == 2 then
-  count = mint(floor)
+  count = new_fence(floor)
   redis.call('ZREM', readers, reader)
   redis.call('HDEL', people, reader)
   redis.call('DEL', upgrade)
@@ -36,7 +36,7 @@ if #last == 2 then
   return {count, tonumber(ttl_ms), ''}
 end
 if wait_ms == '0' then
-  leave(token)
+  release_token(token)
 else
   local first = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')[2] or 1
   redis.call('ZADD', queue, 'NX', whole(first - 1), token)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leasehold.files.paths.identity import FileId
     from leasehold.files.settings import FileSettings
     from leasehold.files.worlds import World
-    from leasehold.valkey.transport.protocols import Wire
+    from leasehold.valkey.transport.protocols import Transport
 
     Path = str | os.PathLike[str]
 
@@ -45,7 +45,7 @@ class Office(Generic[L]):
         self,
         engine: Engine[L],
         store: FileStore,
-        wire: Wire,
+        wire: Transport,
         session_namespace: str,
         world: World,
         *,

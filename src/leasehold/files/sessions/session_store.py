@@ -9,8 +9,8 @@ from leasehold.core.validity import to_ms
 from leasehold.errors import NotAllowed
 from leasehold.files import scripts
 from leasehold.files.sessions.entries import read_entry
-from leasehold.valkey.commands import ScriptVerb
-from leasehold.valkey.script_runner import Runner
+from leasehold.valkey.commands import ScriptCommand
+from leasehold.valkey.script_runner import ScriptRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leasehold.files.sessions.credentials import Secret
     from leasehold.files.sessions.entries import Entry
     from leasehold.files.settings import FileSettings
-    from leasehold.valkey.transport.protocols import Reply, Wire, Word
+    from leasehold.valkey.transport.protocols import Reply, Transport, Word
 
 WHATEVER = "*"
 """In the place of what is expected."""
@@ -49,7 +49,7 @@ class Book:
     def __init__(
         self,
         engine: Engine[Any],
-        wire: Wire,
+        wire: Transport,
         namespace: str,
         session_id: str,
         secret: Secret,
@@ -57,15 +57,15 @@ class Book:
         held: Callable[[], Sequence[Entry]],
     ) -> None:
         self._engine = engine
-        self._runner = Runner(wire)
+        self._runner = ScriptRunner(wire)
         self._session_id = session_id
         self._secret = secret
         self._held = held
         self._ttl_ms = to_ms(settings.session_ttl)
         self._history_ms = to_ms(settings.history_ttl or settings.session_ttl)
-        self._open = ScriptVerb(namespace, scripts.OPEN_SESSION, "session")
-        self._note = ScriptVerb(namespace, scripts.NOTE, "session")
-        self._recall = ScriptVerb(namespace, scripts.RECALL, "session")
+        self._open = ScriptCommand(namespace, scripts.OPEN_SESSION, "session")
+        self._note = ScriptCommand(namespace, scripts.NOTE, "session")
+        self._recall = ScriptCommand(namespace, scripts.RECALL, "session")
 
     async def open(self) -> int:
         """The epoch of this opening; `NotAllowed` if the secret is not that of the session that is there."""
@@ -128,7 +128,7 @@ class Book:
             )
         return answer
 
-    async def _ask(self, verb: ScriptVerb, *arguments: Word) -> Reply:
+    async def _ask(self, verb: ScriptCommand, *arguments: Word) -> Reply:
         """Asked again while there is no answer: each of the scripts does the same twice."""
         engine, digest = self._engine, self._secret.digest()
         return await engine.retry(

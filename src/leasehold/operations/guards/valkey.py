@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from leasehold.core.lease import LeaseState
     from leasehold.core.replies import Mode
     from leasehold.valkey.scripts import Script
-    from leasehold.valkey.transport.redis_py import AsyncBorrowed, BlockingBorrowed
+    from leasehold.valkey.transport.redis_py import AsyncRedisPyTransport, BlockingRedisPyTransport
 
-    Wire = AsyncBorrowed | BlockingBorrowed
+    Wire = AsyncRedisPyTransport | BlockingRedisPyTransport
 
 T = TypeVar("T")
 
@@ -206,9 +206,9 @@ def _run(client: Any, work: Callable[[Wire], Coroutine[Any, Any, T]]) -> T | Awa
 
     existing: Any = None if hasattr(client, "execute") else client  # a pipeline answers too late
     if isinstance(existing, redis.asyncio.Redis | redis.asyncio.RedisCluster):
-        return work(redis_py.AsyncBorrowed(client))
+        return work(redis_py.AsyncRedisPyTransport(client))
     if isinstance(existing, redis.Redis | redis.RedisCluster):
-        return run_sync(work(redis_py.BlockingBorrowed(client)))
+        return run_sync(work(redis_py.BlockingRedisPyTransport(client)))
     kind = f"{type(client).__module__}.{type(client).__name__}"
     raise InvalidRequest(f"a guard takes a redis.asyncio.Redis or a redis.Redis, not {kind}")
 

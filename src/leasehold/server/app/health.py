@@ -86,8 +86,7 @@ async def _ask_database(services: Services) -> None:
 
 
 async def _ask_store(services: Services) -> None:
-    transport = services.client.store_access.transport
-    session = transport.session or await transport.open_session()
-    reply = await session.call("PING")
+    connection = await services.client.store_access.transport.get_connection()
+    reply = await connection.call("PING")
     if isinstance(reply, Exception):  # it is loading its data, say, or has a new password
         raise StoreRefused(str(reply)) from reply

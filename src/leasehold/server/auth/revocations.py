@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-    from leasehold.valkey.transport.protocols import ListeningWire
+    from leasehold.valkey.transport.protocols import PubSubTransport
 
 # Under the prefix of the document locks, so that one ACL rule for channels does for both.
 CHANNEL = "doc_lock:sessions"
@@ -45,7 +45,7 @@ class Revocations:
     def __init__(
         self,
         database: async_sessionmaker[AsyncSession],
-        wire: ListeningWire,
+        wire: PubSubTransport,
         *,
         seconds: float,
         every: float = 5,
@@ -78,9 +78,9 @@ class Revocations:
     async def add(self, session_id: str) -> None:
         """It has been ended, in the database already: known here at once, and others are told to look."""
         self._note(session_id, self._clock())
-        if (session := self._wire.session) is not None:
+        if (connection := self._wire.connection) is not None:
             with suppress(StoreError):
-                await session.call("PUBLISH", CHANNEL, "ended")
+                await connection.call("PUBLISH", CHANNEL, "ended")
 
     def listen(self, hear: Callable[[str], None]) -> Callable[[], None]:
         """Have ``hear`` called with each session that ends, here or elsewhere. Returns what ends it."""

@@ -1,7 +1,7 @@
 """The embedded default: a real Valkey on a unix socket, shared by all processes of one user.
 
-``ensure_running`` starts it when needed. Nobody stops it: a detached keeper ends it two seconds after the
-last client connection closes, however that client ended, and the next start finds the data again.
+``ensure_running`` starts it when needed. Clients do not stop it: a detached supervisor ends it two seconds after
+the last client connection closes, even if that client was killed, and the next start finds the data again.
 """
 
 from leasehold.valkey.embedded.data_dir import default_data_dir

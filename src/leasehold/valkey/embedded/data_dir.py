@@ -1,4 +1,4 @@
-"""The data directory: where it is, whether it may be used, and what lies in it."""
+"""The data directory: its location, its checks and its files."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from leasehold.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True)
 class DataDir:
-    """A directory of one embedded server. ``root`` is its real path, so every way to it names the same server."""
+    """The directory of one embedded server. ``root`` is its real path, so every path to it names the same server."""
 
     root: Path
 
     @property
-    def keeper_lock(self) -> Path:
-        """Held by the keeper and its server for as long as either lives. Never deleted: a lock is on the file."""
+    def supervisor_lock(self) -> Path:
+        """Held by the supervisor and its server while either runs. Never deleted: the lock is on the file."""
         return self.root / "keeper.lock"
 
     @property
     def starting_lock(self) -> Path:
-        """Held by the one caller that is starting a keeper, so that a crowd does not start a crowd."""
+        """Held by the one caller that starts a supervisor, so that many callers do not start many."""
         return self.root / "starting.lock"
 
     @property
     def log(self) -> Path:
-        """What the keeper and the server have to say."""
+        """The log of the supervisor and the server."""
         return self.root / "server.log"
 
     @property
     def socket(self) -> Path:
-        """The server's socket, where this path is short enough for one."""
+        """The server's socket, if this path is short enough for one."""
         return self.root / "server.sock"
 
     @property
     def socket_record(self) -> Path:
-        """Names the socket where ``socket`` is too long."""
+        """Contains the path of the socket if ``socket`` is too long."""
         return self.root / "socket.path"
 
 
 def default_data_dir() -> Path:
-    """The user's own: ``$XDG_DATA_HOME/leasehold``, else ``~/.local/share/leasehold``, or the macOS equivalent."""
+    """The user's directory: ``$XDG_DATA_HOME/leasehold``, else ``~/.local/share/leasehold``, or the macOS equivalent."""
     try:
         if sys.platform == "darwin":
             return Path.home() / "Library" / "Application Support" / "leasehold"
         configured = os.environ.get("XDG_DATA_HOME", "")
-        # A relative one is to be ignored, says the specification.
+        # The specification says to ignore a relative one.
         base = Path(configured) if Path(configured).is_absolute() else Path.home() / ".local" / "share"
     except RuntimeError as error:
         raise InvalidRequest("this user has no home directory: give a data_dir") from error
@@ -57,19 +57,20 @@ def default_data_dir() -> Path:
 
 
 def open_data_dir(data_dir: Path | str | None) -> DataDir:
-    """Make the directory if it is missing (mode 0700) and check that it is ours alone to write.
+    """Create the directory if it is missing (mode 0700) and check that only we can write to it.
 
-    ``InvalidRequest``: it is a file, cannot be made or written, belongs to another user, or others may write to it.
-    An existing directory keeps its mode: every file in it is made 0600, so being readable gives nothing away.
+    ``InvalidRequest``: it is a file, cannot be created or written, belongs to another user, or others may write to
+    it. An existing directory keeps its mode: every file in it is created 0600, so readers of the directory learn
+    nothing.
     """
     if data_dir == "":
-        raise InvalidRequest("data_dir is empty: give a directory, or None for the user's own")
+        raise InvalidRequest("data_dir is empty: give a directory, or None for the default")
     given = default_data_dir() if data_dir is None else Path(data_dir)
     try:
         root = given.resolve()
         if not root.is_dir():
             root.mkdir(parents=True, exist_ok=True)
-            root.chmod(0o700)  # after the fact: the caller's umask must not decide
+            root.chmod(0o700)  # afterwards, because the caller's umask applies to mkdir
         status = root.stat()
     except (FileExistsError, NotADirectoryError) as error:
         raise InvalidRequest(

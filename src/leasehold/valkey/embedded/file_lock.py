@@ -1,4 +1,4 @@
-"""An exclusive lock on a file, which the kernel gives back however its holders end."""
+"""An exclusive lock on a file; the kernel releases it when its holders end, even if killed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-if sys.platform != "win32":  # so that this imports there, up to the error that says what to do instead
+if (
+    sys.platform != "win32"
+):  # so that the import works there, and the error that says what to do instead is raised
     import fcntl
 
 if TYPE_CHECKING:
@@ -14,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def try_lock(path: Path) -> int | None:
-    """A descriptor that holds the lock, or None: somebody else holds it. Threads of one process exclude each other too.
+    """A descriptor that holds the lock; None if it is held already, be it by a thread of this process.
 
     It is held until ``unlock``, or until every copy of the descriptor is closed, in child processes as well.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # The directory may have been deleted and made anew since the open: then this lock excludes nobody.
+        # The directory may have been deleted and created again since the open: then this lock excludes no other.
         is_current = os.path.samestat(os.fstat(descriptor), path.stat())
     except (BlockingIOError, FileNotFoundError):
         is_current = False
@@ -35,6 +37,6 @@ def try_lock(path: Path) -> int | None:
 
 
 def unlock(descriptor: int) -> None:
-    """Give the lock back at once, even if a process that was forked meanwhile has a copy of the descriptor."""
+    """Release the lock at once, even if a process forked since has a copy of the descriptor."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""``ensure_running``: a server that answers, started if need be."""
+"""The launcher: ``ensure_running`` finds the embedded server or starts it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from leasehold.valkey.embedded.binary import INSTEAD, find_binary
 from leasehold.valkey.embedded.data_dir import DataDir, open_data_dir
 from leasehold.valkey.embedded.file_lock import try_lock, unlock
 from leasehold.valkey.embedded.log import open_log, tail_of_log
-from leasehold.valkey.embedded.probe import StillBusyError, find_answering
+from leasehold.valkey.embedded.probe import NotReadyError, find_running
 
 ATTEMPTS = 3
-"""Keepers that end without a word, until it is not bad luck any more."""
+"""Supervisors that end without a report, before starting is given up."""
 
 
 def ensure_running(data_dir: Path | str | None = None, *, timeout: float = 10.0) -> Path:
     """The unix socket of the running embedded server of ``data_dir`` (default: ``default_data_dir()``).
 
-    On return a server has answered PING there and stays for at least two seconds, and for as long as a client is
-    connected. Nothing is left to close. Any number of processes and threads may call this at once: they get the
+    On return a server has answered PING there. It runs for at least two more seconds, and while a client is
+    connected; there is nothing to close. Any number of processes and threads may call this at once: they get the
     same server. It takes 0.2 ms when the server runs, so call it before each attempt to connect: a server may have
     been shut down or killed since.
 
@@ -37,12 +37,12 @@ def ensure_running(data_dir: Path | str | None = None, *, timeout: float = 10.0)
     deadline = monotonic() + timeout
     home = open_data_dir(data_dir)
     try:
-        return find_answering(home, timeout=timeout)
-    except StillBusyError as error:
+        return find_running(home, timeout=timeout)
+    except NotReadyError as error:
         cause: Exception = error
     except OSError as error:
         cause = error
-        find_binary()  # before any waiting: no keeper can do without it
+        find_binary()  # before any waiting: every supervisor needs it
     try:
         return _start(home, deadline, cause)
     except OSError as error:
@@ -51,22 +51,22 @@ def ensure_running(data_dir: Path | str | None = None, *, timeout: float = 10.0)
 
 def _start(home: DataDir, deadline: float, cause: Exception) -> Path:
     turn: int | None = None
-    # Taking turns saves starting a crowd of keepers; only the keeper's own lock is needed for there to be one server.
-    # So nobody waits for ever behind a caller that is stuck.
+    # Turns avoid starting many supervisors; the supervisor's own lock is enough to ensure that there is one server.
+    # So no caller waits for ever behind one that is stuck.
     impatient_at = (monotonic() + deadline) / 2
     silent = 0
     try:
         while (left := deadline - monotonic()) > 0:
             try:
-                return find_answering(home, timeout=left)
-            except StillBusyError as error:
+                return find_running(home, timeout=left)
+            except NotReadyError as error:
                 cause = error
             except OSError as error:
                 cause = error
                 if turn is None and (turn := try_lock(home.starting_lock)) is not None:
-                    continue  # it may have been started while the turn was another's
+                    continue  # another caller may have started it during its turn
                 if turn is not None or monotonic() > impatient_at:
-                    if _run_keeper(home, deadline):
+                    if _run_supervisor(home, deadline):
                         continue
                     silent += 1
             if silent >= ATTEMPTS:
@@ -78,15 +78,15 @@ def _start(home: DataDir, deadline: float, cause: Exception) -> Path:
     raise _unavailable(home, "did not answer in time") from cause
 
 
-def _run_keeper(home: DataDir, deadline: float) -> str:
-    """Start one and wait for its word: ``ready``, or nothing if it was killed or the time is over.
+def _run_supervisor(home: DataDir, deadline: float) -> str:
+    """Start one and wait for its report: ``ready``, or nothing if it was killed or the time is over.
 
-    Raises what the keeper complains of.
+    Raises the error that the supervisor reports.
     """
     log = open_log(home.log)
     try:
-        keeper = subprocess.Popen(  # noqa: S603 - ourselves
-            # Safe path: what lies in the working directory is none of the keeper's modules.
+        supervisor = subprocess.Popen(  # noqa: S603 - ourselves
+            # Safe path: no modules from the working directory.
             [_python(), "-P", "-m", "leasehold.valkey.embedded.supervisor", str(home.root)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(_search_path())},
             cwd="/",
@@ -98,13 +98,13 @@ def _run_keeper(home: DataDir, deadline: float) -> str:
     finally:
         os.close(log)
     try:
-        word, _, why = _hear(keeper, deadline).partition(" ")
+        word, _, why = _read_report(supervisor, deadline).partition(" ")
     finally:
-        # This is only the process that detached the keeper; it has ended unless the time is over.
-        if keeper.stdout:
-            keeper.stdout.close()
-        keeper.kill()
-        keeper.wait()
+        # This is only the process that detached the supervisor; it has ended unless the time is over.
+        if supervisor.stdout:
+            supervisor.stdout.close()
+        supervisor.kill()
+        supervisor.wait()
     if word == "unusable":
         raise InvalidRequest(why)
     if word == "failed":
@@ -112,29 +112,31 @@ def _run_keeper(home: DataDir, deadline: float) -> str:
     return word
 
 
-def _hear(keeper: subprocess.Popen[bytes], deadline: float) -> str:
-    heard = b""
+def _read_report(supervisor: subprocess.Popen[bytes], deadline: float) -> str:
+    report = b""
     # Not select: the caller may have more than 1,024 descriptors open.
     with selectors.DefaultSelector() as selector:
-        pipe = selector.register(cast("IO[bytes]", keeper.stdout), selectors.EVENT_READ)
-        while not heard.endswith(b"\n") and selector.select(max(0.0, deadline - monotonic())):
+        pipe = selector.register(cast("IO[bytes]", supervisor.stdout), selectors.EVENT_READ)
+        while not report.endswith(b"\n") and selector.select(max(0.0, deadline - monotonic())):
             if not (data := os.read(pipe.fd, 4096)):
                 break
-            heard += data
-    return heard.decode(errors="replace").strip()
+            report += data
+    return report.decode(errors="replace").strip()
 
 
 def _python() -> str:
     if not sys.executable or getattr(sys, "frozen", False):
-        raise InvalidRequest(f"the embedded Valkey needs a Python interpreter to run its keeper: {INSTEAD}")
+        raise InvalidRequest(
+            f"the embedded Valkey needs a Python interpreter to run its supervisor: {INSTEAD}"
+        )
     return sys.executable
 
 
 def _search_path() -> list[str]:
-    """Where the keeper shall look for modules: it must find the same as we do, however we came to find them."""
-    # But nothing relative: the working directory may be another by now. We ourselves may have been found so.
-    leasehold_found_in = str(Path(__file__).resolve().parents[4])
-    return [*(entry for entry in sys.path if Path(entry).is_absolute()), leasehold_found_in]
+    """The module path of the supervisor, which must find the same modules as we do."""
+    # Nothing relative, because the working directory may have changed. Leasehold itself may come from such an entry.
+    own_entry = str(Path(__file__).resolve().parents[4])
+    return [*(entry for entry in sys.path if Path(entry).is_absolute()), own_entry]
 
 
 def _unavailable(home: DataDir, what: str) -> StoreUnavailable:

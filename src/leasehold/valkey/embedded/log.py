@@ -1,4 +1,4 @@
-"""The log in the data directory: written by the server, the keeper and whatever kills them, and bounded."""
+"""The log in the data directory: written by the server and its supervisor, and bounded."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LARGEST = 256 * 1024
-"""Bytes, after which the log becomes the old log; at most two of this size are kept."""
+"""Bytes from which on the log becomes the old log; at most two of this size are kept."""
 
 
 def write_log(log: Path, text: str) -> None:
     """Add a line. Opened each time, as the server does, so that ``bound_log`` can rename it under both."""
-    # A log that cannot be written, or whose directory was deleted, is no reason to end otherwise than planned.
+    # A log that cannot be written, as in a deleted directory, must not change how the supervisor ends.
     with suppress(OSError), log.open("a", encoding="utf-8", errors="backslashreplace") as file:
         file.write(f"{os.getpid()}:K {strftime('%d %b %Y %H:%M:%S')} {text}\n")
 
 
 def bound_log(log: Path) -> None:
-    """Keep the log from growing without end."""
+    """Rename the log if it is too large."""
     with suppress(FileNotFoundError):
         if log.stat().st_size > LARGEST:
             log.replace(log.with_suffix(".log.old"))
 
 
 def open_log(log: Path) -> int:
-    """A descriptor for a process's standard error, where a traceback or the loader's complaint ends up."""
+    """A descriptor for a process's standard error: catches tracebacks and errors of the dynamic loader."""
     return os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 

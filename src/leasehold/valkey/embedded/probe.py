@@ -1,4 +1,4 @@
-"""A few words with a server over its unix socket: one question at a time."""
+"""A minimal client that probes a server over its unix socket: one command at a time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from leasehold.valkey.embedded.data_dir import DataDir
 
 
-class StillBusyError(Exception):
-    """A server is there but cannot answer yet: it is loading its data, or does not get round to it."""
+class NotReadyError(Exception):
+    """A server runs but cannot reply yet: it is loading its data, or is overloaded."""
 
 
-class Conversation:
-    """A connection for asking. Raises ``OSError`` as soon as the server is gone or takes longer than ``timeout``."""
+class ProbeClient:
+    """One connection. Raises ``OSError`` if the server is gone or takes longer than ``timeout``."""
 
     def __init__(self, path: Path, *, timeout: float) -> None:
         self._reader = hiredis.Reader()
@@ -32,16 +32,16 @@ class Conversation:
             self._socket.close()
             raise
 
-    def ask(self, *words: str) -> object:
-        """The reply; an error reply is returned as an ``hiredis.HiredisError``."""
-        self.say(*words)
-        return self.hear()
+    def call(self, *words: str) -> object:
+        """Send a command and return its reply; an error reply is returned as an ``hiredis.HiredisError``."""
+        self.send(*words)
+        return self.receive()
 
-    def say(self, *words: str) -> None:
-        """Ask, and come back for the reply later. Words have no spaces: this is the inline form of the protocol."""
+    def send(self, *words: str) -> None:
+        """Send a command, without its reply. Words have no spaces: this is the inline form of the protocol."""
         self._socket.sendall(" ".join(words).encode() + b"\r\n")
 
-    def hear(self) -> object:
+    def receive(self) -> object:
         """The next reply."""
         while (reply := self._reader.gets()) is False:
             data = self._socket.recv(65536)
@@ -51,43 +51,41 @@ class Conversation:
         return reply
 
     def fileno(self) -> int:
-        """For select."""
+        """The descriptor of the socket, for select."""
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._socket.close()
 
 
-def open_conversation(path: Path, *, timeout: float) -> Conversation:
-    """A connection whose server has answered PING.
+def connect(path: Path, *, timeout: float) -> ProbeClient:
+    """A client whose server has answered PING.
 
-    ``StillBusyError``: one is there but not ready. Another ``OSError``: nobody is there.
+    ``NotReadyError``: a server runs but is not ready. Another ``OSError``: no server runs.
     """
     try:
-        conversation = Conversation(path, timeout=timeout)
-    except (
-        BlockingIOError,
-        TimeoutError,
-    ) as error:  # more connections wait to be accepted than the kernel queues
-        raise StillBusyError("the server does not accept connections") from error
+        client = ProbeClient(path, timeout=timeout)
+    except (BlockingIOError, TimeoutError) as error:
+        # More connections wait to be accepted than the kernel queues.
+        raise NotReadyError("the server does not accept connections") from error
     try:
-        reply = conversation.ask("PING")
+        reply = client.call("PING")
         if isinstance(reply, hiredis.HiredisError) and str(reply).startswith("LOADING"):
-            raise StillBusyError(str(reply))
+            raise NotReadyError(str(reply))
     except TimeoutError as error:
-        conversation.close()
-        raise StillBusyError(f"no reply to PING in {timeout:.1f} s") from error
+        client.close()
+        raise NotReadyError(f"no reply to PING in {timeout:.1f} s") from error
     except BaseException:
-        conversation.close()
+        client.close()
         raise
-    return conversation
+    return client
 
 
-def find_answering(home: DataDir, *, timeout: float) -> Path:
-    """The socket of the server of ``home``, which has just answered; raises as ``open_conversation`` does if not."""
+def find_running(home: DataDir, *, timeout: float) -> Path:
+    """The socket of the server of ``home``, which has just replied; raises as ``connect`` does if not."""
     path = find_socket(home)
     if path is None:
         raise FileNotFoundError("no server has chosen its socket yet")
-    open_conversation(path, timeout=timeout).close()
+    connect(path, timeout=timeout).close()
     return path

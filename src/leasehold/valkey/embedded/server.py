@@ -1,4 +1,4 @@
-"""The valkey-server process: its settings, waiting for it, ending it."""
+"""The valkey-server process: its settings, start and shutdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from leasehold.valkey.embedded.probe import Conversation, StillBusyError, open_conversation
+from leasehold.valkey.embedded.probe import NotReadyError, ProbeClient, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,64 +20,64 @@ if TYPE_CHECKING:
     from leasehold.valkey.embedded.stop_signal import StopSignal
 
 TO_LISTEN = 30.0
-"""Seconds from start to a listening socket, then it is stuck. Loading data afterwards takes as long as it takes."""
+"""Seconds from start to a listening socket. Loading data afterwards has no limit."""
 
 TO_END = 3.0
-"""Seconds for a polite request to end, before the next, ruder one."""
+"""Seconds for each request to shut down, before the next, more forceful one."""
 
 
 class ServerEndedError(Exception):
-    """The server process is no longer there."""
+    """The server process has ended."""
 
 
 class Server:
-    """A valkey-server that is our child."""
+    """A valkey-server as a child process."""
 
     def __init__(self, home: DataDir, *, binary: Path, socket: Path, lock: int) -> None:
         """Start it; ``OSError`` with the binary's name if this machine cannot run it."""
         self._socket = socket
-        # Relative where it can be, so that no odd character of the data directory's path has to be quoted.
+        # Relative if possible, so that no special character in the path of the data directory has to be quoted.
         listen = socket.name if socket.parent == home.root else str(socket)
         self._process = subprocess.Popen(  # noqa: S603 - our own binary and settings
             [str(binary), *_settings(listen=listen, log=home.log.name)],
             cwd=home.root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            # The lock stays held while the server lives, even if the keeper is killed: two servers must never
+            # The lock stays held while the server runs, even if the supervisor is killed: two servers must never
             # append to one file.
             pass_fds=(lock,),
-            preexec_fn=_end_with_parent(),  # noqa: PLW1509 - the keeper has no other threads
+            preexec_fn=_end_with_parent(),  # noqa: PLW1509 - the supervisor has no other threads
         )
 
-    def connect(self, stop: StopSignal) -> Conversation:
-        """A connection to it once it answers; ``ServerEndedError`` if it ends before that."""
+    def connect(self, stop: StopSignal) -> ProbeClient:
+        """A client, once the server answers; ``ServerEndedError`` if it ends before that."""
         stuck_at = monotonic() + TO_LISTEN
         while True:
             if (status := self._process.poll()) is not None:
                 raise ServerEndedError(f"valkey-server ended with status {status}")
             try:
-                return open_conversation(self._socket, timeout=1.0)
-            except StillBusyError:
+                return connect(self._socket, timeout=1.0)
+            except NotReadyError:
                 stuck_at = monotonic() + TO_LISTEN
             except OSError as error:
                 if monotonic() > stuck_at:
                     raise ServerEndedError("valkey-server did not listen on its socket") from error
             stop.wait(0.005)
 
-    def end(self, conversation: Conversation | None) -> None:
-        """Shut it down so that everything is on disk; kill it only if it will not. On return it has ended."""
-        if conversation is not None:
+    def end(self, client: ProbeClient | None) -> None:
+        """Shut it down so that everything is on disk, or kill it if that fails. On return it has ended."""
+        if client is not None:
             try:
-                conversation.say("SHUTDOWN")  # at once, where a signal waits for the server's next tick
+                client.send("SHUTDOWN")  # immediate, where a signal waits for the server's next tick
             except OSError:
                 self._process.terminate()
         else:
             self._process.terminate()
-        for ruder in (self._process.terminate, self._process.kill):
+        for force in (self._process.terminate, self._process.kill):
             try:
                 self._process.wait(TO_END)
             except subprocess.TimeoutExpired:
-                ruder()
+                force()
         self._process.wait()
 
 
@@ -92,7 +92,7 @@ def _settings(*, listen: str, log: str) -> list[str]:
         "save": "",
         "appendonly": "yes",
         "appendfsync": "everysec",
-        # Leases come and go: at the default of 64 MB the file would hold a million dead ones, all read at a start.
+        # Leases come and go: at the default of 64 MB the file would hold a million ended ones, all read at a start.
         "auto-aof-rewrite-min-size": "8mb",
         "maxmemory-policy": "noeviction",
     }
@@ -100,16 +100,16 @@ def _settings(*, listen: str, log: str) -> list[str]:
 
 
 def _end_with_parent() -> Callable[[], None] | None:
-    """For the child between fork and exec: be sent SIGTERM when the keeper ends, even by SIGKILL."""
+    """For the child between fork and exec: request SIGTERM for when the supervisor ends, even by SIGKILL."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None, use_errno=True)
-    keeper = os.getpid()
+    supervisor = os.getpid()
     pr_set_pdeathsig = 1
 
-    def ask_kernel() -> None:
+    def request_signal() -> None:
         libc.prctl(pr_set_pdeathsig, int(signal.SIGTERM), 0, 0, 0)
-        if os.getppid() != keeper:  # it died before the kernel knew of our wish
+        if os.getppid() != supervisor:  # it ended before the request
             os._exit(1)
 
-    return ask_kernel
+    return request_signal

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT as something that can be waited for together with a socket."""
+"""SIGTERM and SIGINT as an event that can be awaited together with a socket."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class StoppedError(Exception):
-    """The keeper was asked to end."""
+    """The supervisor was asked to stop."""
 
 
 class StopSignal:
-    """From its making on, SIGTERM and SIGINT no longer end the process but every wait."""
+    """Once created, SIGTERM and SIGINT end every wait instead of the process."""
 
     def __init__(self) -> None:
-        # Whoever started us may have ignored or blocked signals, and both are inherited, by our server too.
+        # Our parent may have ignored or blocked signals; both are inherited, also by our server.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._woken, self._waker = socket.socketpair()
         self._waker.setblocking(False)
@@ -29,7 +29,7 @@ class StopSignal:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
     def wait(self, timeout: float | None, other: HasFileno | None = None) -> bool:
-        """Sleep; True if ``other`` has become readable. ``StoppedError`` at once after a signal, and on every wait after it."""
+        """Sleep; True if ``other`` becomes readable. Raises ``StoppedError`` from the first signal on."""
         watched: list[HasFileno] = [self._woken] if other is None else [self._woken, other]
         readable, _, _ = select.select(watched, [], [], timeout)
         if self._woken in readable:

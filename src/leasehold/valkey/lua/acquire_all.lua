@@ -1,4 +1,4 @@
--- Grants several locks at once if every one of them is free, and none of them otherwise.
+-- Grants several locks at once if all of them are free, and none otherwise.
 -- KEYS: lock, fence, …
 -- ARGV: record, ttl_ms, floor, …
 -- Returns: {{fence, left_ms}, …} when granted, also when asked again with the same tokens; the number of the
@@ -6,7 +6,7 @@
 local keys, arguments = KEYS, ARGV
 
 -- Uses: clock, fence
--- What is left of the lease that this record gives its token; nothing if somebody else has the lock, or had.
+-- The remaining ms of the lease that this record grants its token; nil if the lock has or had another holder.
 local function left_of(lock, held, record)
   if string.sub(held, 1, 1) ~= '2' or string.sub(held, 3, 34) ~= string.sub(record, 3, 34) then return end
   if string.sub(held, 2, 2) == 'x' then return redis.call('PTTL', lock) end

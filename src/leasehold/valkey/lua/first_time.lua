@@ -1,7 +1,7 @@
--- Marks a key if nobody has done so before.
+-- Marks a key unless it is marked already.
 -- KEYS: result
 -- ARGV: mark, ttl_ms
--- Returns: 1 for the first, also when it asks again with the same mark; 0 for everybody after
+-- Returns: 1 for the first caller, also when it asks again with the same mark; 0 for all others
 local result = KEYS[1]
 local mark, ttl_ms = ARGV[1], ARGV[2]
 

@@ -1,4 +1,4 @@
--- Keeps the waiters of one client alive, moves the queue on if it can move, and says how each of them stands.
+-- Keeps the waiters of one client alive, advances the queue, and returns the place of each of them.
 -- KEYS: lock, fence, queue, readers, people
 -- ARGV: tokens, channel, live_ms
 -- Returns: {now_ms, left_ms, place, …}; left_ms of the current hold; a place is its number in the queue, 0 for a
@@ -6,14 +6,14 @@
 local lock, fence, queue, readers, people = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local tokens, channel, live_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
--- Uses: clock, fence, record, people, reading, granting, holding
+-- Uses: clock, fence, record, waiters, readers, advance_queue, lease
 local kind, held_by, rest = read_record()
 if redis.call('EXPIRE', queue, 172800) == 1 then
   redis.call('HSET', people, channel, whole(now_ms + live_ms))
   redis.call('EXPIRE', people, 172800)
-  -- Somebody deleted the record by hand, and a newcomer got the lock: from here on nobody passes any more.
+  -- The record was deleted by hand, and a newcomer got the lock: from now on the queue is respected again.
   if kind == 'x' then kind, held_by, rest = guard_queue(held_by, rest) end
-  settle(nil, kind, rest)
+  advance_queue(nil, kind, rest)
   kind, held_by, rest = read_record()
 end
 local left_ms = 0
@@ -29,7 +29,7 @@ for start = 1, #tokens, 32 do
   if rank then
     reply[#reply + 1] = rank + 1
   else
-    local count, token_left_ms = holding(token, kind, held_by, rest)
+    local count, token_left_ms = read_lease(token, kind, held_by, rest)
     reply[#reply + 1] = count and {count, token_left_ms} or 0
   end
 end

@@ -1,1 +1,1 @@
-"""Connections to Valkey and Redis: protocol, handshake, reconnection, and errors."""
+"""Connections to Valkey and Redis: protocol, handshake, reconnection and errors."""

@@ -1,8 +1,8 @@
-"""One multiplexed asyncio connection, from its making to its breaking.
+"""One multiplexed asyncio connection, from its opening until it breaks.
 
 Every command of one turn of the event loop leaves in one write; replies are matched to requests in order;
-pushes come out of band. Nobody owns the connection while waiting: a caller that is cancelled or times out
-leaves its place in the line, and the reply that arrives for it is dropped.
+pushes come out of band. No caller owns the connection while it waits: one that is cancelled or times out
+leaves its slot in the queue, and the reply that arrives for it is dropped.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from leasehold.valkey.transport import codec, error_mapping
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from leasehold.valkey.commands import Verb
+    from leasehold.valkey.commands import Command
     from leasehold.valkey.transport.handshake import ServerFacts
     from leasehold.valkey.transport.protocols import Call, Reply, Word
 
-# So many unsent bytes may pile up before callers have to wait. A turn of a thousand tasks is a quarter of it.
+# Unsent bytes from which on callers have to wait. A turn of a thousand tasks is a quarter of it.
 _HIGH_WATER = 1 << 20
 _MARKER = b"leasehold"
 
 
 class _Slot(Protocol):
-    """Where a reply goes. Futures are slots."""
+    """The destination of a reply. Futures are slots."""
 
     def done(self) -> bool: ...
     def set_result(self, result: Any, /) -> None: ...
     def set_exception(self, exception: Any, /) -> None: ...
 
 
-class Link(asyncio.Protocol):
-    """Implements `leasehold.valkey.transport.protocols.Session`."""
+class AsyncConnection(asyncio.Protocol):
+    """Implements `leasehold.valkey.transport.protocols.Connection`."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Link(asyncio.Protocol):
         timeout: float,
         clock: Callable[[], float],
         on_push: Callable[[Reply], None],
-        on_lost: Callable[[Link], None],
+        on_lost: Callable[[AsyncConnection], None],
     ) -> None:
         self.floor: int | None = None
         self.deletes_if_equal = False
@@ -61,126 +61,124 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader = codec.new_reader()
         self._unsent: list[bytes] = []
-        self._waiting: deque[_Slot] = deque()
+        self._pending: deque[_Slot] = deque()
         # One entry per turn of the loop: how many requests there had been by its end, and its deadline.
         self._turns: deque[tuple[int, float]] = deque()
         self._answered = 0
-        self._room: asyncio.Future[None] | None = None
+        self._writable_again: asyncio.Future[None] | None = None
         self._deadline = 0.0
-        self._heard_at = 0.0
+        self._received_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._lost_because: tuple[str, BaseException | None] | None = None
         self._server_epoch = 0.0
         self._turn_ms = 0
 
-    def began(self, facts: ServerFacts) -> None:
-        """Note the server's clock, as read just now."""
+    def set_server_facts(self, facts: ServerFacts) -> None:
+        """Use the server's clock, as read just now."""
         self.floor = facts.time_us
         self.deletes_if_equal = facts.deletes_if_equal
         self._server_epoch = facts.time_us / 1e6 - self._clock()
 
     def now_ms(self) -> int:
-        """About what the server's clock shows now; the same for all that is asked in one turn."""
+        """The server's clock, approximately; the same for all requests of one turn."""
         if not self._unsent:
             self._turn_ms = int((self._server_epoch + self._clock()) * 1000)
         return self._turn_ms
 
-    # What callers use
-
-    def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Awaitable[Reply]:
-        """The reply to one script."""
-        if self._room is not None or self._lost_because is not None:
-            return self._request(verb.pack(name, arguments))
+    def run(self, command: Command, name: str, arguments: tuple[Word, ...]) -> Awaitable[Reply]:
+        """The reply to one command on a lock."""
+        if self._writable_again is not None or self._lost_because is not None:
+            return self._request(command.pack(name, arguments))
         # The same as `_request`, written out: every lock passes here twice.
         unsent = self._unsent
         if not unsent:
             self._begin_turn()
-        unsent.append(verb.pack(name, arguments))
+        unsent.append(command.pack(name, arguments))
         future: asyncio.Future[Reply] = self._new_future()
-        self._waiting.append(future)
+        self._pending.append(future)
         return future
 
     async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
-        """The replies to many scripts, sent in one piece."""
-        return await self._request_many([call.verb.pack(call.name, call.arguments) for call in calls])
+        """The replies to many commands on locks, sent in one piece."""
+        return await self._request_many([call.command.pack(call.name, call.arguments) for call in calls])
 
     def call(self, *words: Word) -> Awaitable[Reply]:
         """The reply to any other command."""
         return self._request(codec.pack(words))
 
     async def call_many(self, commands: Sequence[tuple[Word, ...]]) -> Sequence[Reply]:
-        """The replies to many commands, sent in one piece."""
+        """The replies to many other commands, sent in one piece."""
         return await self._request_many([codec.pack(words) for words in commands])
 
     async def subscribe(self, channel: str) -> BaseException | None:
-        """Listen to ``channel``; the server's refusal if it does not let us.
+        """Subscribe to ``channel``; returns the server's refusal, if it refuses.
 
-        A subscription is confirmed out of line, by a push, and refused in line, by an error. The answer to
-        a command behind it tells which it was, and whether one or two replies are to be expected.
+        A subscription is confirmed out of band, by a push, and refused in band, by an error. The reply to
+        a command behind it shows which it was, and so whether to expect one or two replies.
         """
-        await self._room_to_write()
-        answer: asyncio.Future[Reply] = self._loop.create_future()
-        self._send(codec.pack(("SUBSCRIBE", channel)), _Subscribing(self._skip_reply, answer))
+        await self._wait_until_writable()
+        future: asyncio.Future[Reply] = self._loop.create_future()
+        self._send(codec.pack(("SUBSCRIBE", channel)), _SubscribeSlot(self._skip_reply, future))
         self._send(codec.pack(("PING", _MARKER)), self._loop.create_future())
-        reply = await answer
+        reply = await future
         if reply == _MARKER:
             return None
         if not isinstance(reply, Exception):
-            raise error_mapping.silent(f"{self.name} answered something that nobody asked")
+            raise error_mapping.no_reply(f"{self.name} sent an unexpected reply")
         return reply
 
     def _skip_reply(self) -> None:
-        """The next in line has had its reply already."""
-        self._waiting.popleft()
+        """Drop the next slot: its reply has arrived already."""
+        self._pending.popleft()
         self._answered += 1
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection has broken."""
+        """The connection has broken."""
         return self._lost_because is not None
 
     def close(self, reason: str) -> None:
-        """Break the connection now. Whoever still waits learns that the outcome is unknown."""
+        """Break the connection now. Pending requests fail: their outcome is unknown."""
         self._break(f"{self.name}: {reason}")
 
-    def let_go(self) -> None:
-        """In a forked child: forget the parent's connection without a word on it."""
+    def detach(self) -> None:
+        """In a forked child: drop the parent's connection without sending anything on it."""
         self._lost_because = ("the connection belongs to the parent process", None)
-        self._waiting.clear()
+        self._pending.clear()
         self._unsent.clear()
         socket = None if self._transport is None else self._transport.get_extra_info("socket")
         if socket is not None:
-            # The file descriptor keeps its number, because the event loop's objects still refer to it,
-            # but not the connection: otherwise the server would not notice the parent's end.
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nowhere, socket.fileno())
-            os.close(nowhere)
+            # The descriptor keeps its number, because the event loop's objects still refer to it, but not the
+            # connection: otherwise the server would not notice the end of the parent.
+            devnull = os.open(os.devnull, os.O_RDWR)
+            os.dup2(devnull, socket.fileno())
+            os.close(devnull)
         self._transport = None
 
-    # What asyncio calls
+    # Callbacks of asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start to listen."""
+        """Keep the asyncio transport."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=_HIGH_WATER)
 
     def data_received(self, data: bytes) -> None:
-        """Hand every complete reply to whoever is first in line."""
-        self._heard_at = self._loop.time()
-        gets, waiting, nothing, push = self._reader.gets, self._waiting, codec.NOTHING, codec.Push
-        next_slot, answered = waiting.popleft, 0
+        """Give every complete reply to the first pending slot."""
+        self._received_at = self._loop.time()
+        gets, pending, nothing, push = self._reader.gets, self._pending, codec.NOTHING, codec.Push
+        next_slot, answered = pending.popleft, 0
         try:
             self._reader.feed(data)
             while (reply := gets()) is not nothing:
                 if type(reply) is push:
                     self._on_push(reply)
-                elif waiting:
+                elif pending:
                     slot = next_slot()
                     answered += 1
                     if not slot.done():
                         slot.set_result(reply)
                 else:
-                    raise codec.ProtocolError("a reply that nobody asked for")
+                    raise codec.ProtocolError("a reply without a request")
         except codec.ProtocolError as error:
             self._break(f"{self.name} does not speak the Redis protocol: {error}", error)
         self._count_answered(answered)
@@ -192,96 +190,97 @@ class Link(asyncio.Protocol):
             turns.popleft()
 
     def eof_received(self) -> None:
-        """Close; the server has."""
+        """Close, as the server has."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everybody."""
+        """Fail every pending request."""
         self._break(f"the connection to {self.name} was lost", exc or EOFError("closed by the server"))
 
     def pause_writing(self) -> None:
-        """The server does not read as fast as we write: let callers wait."""
-        if self._room is None:
-            self._room = self._loop.create_future()
+        """Make callers wait: the server reads more slowly than we write."""
+        if self._writable_again is None:
+            self._writable_again = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        """There is room again."""
-        if self._room is not None:
-            self._room.set_result(None)
-            self._room = None
+        """Let callers continue."""
+        if self._writable_again is not None:
+            self._writable_again.set_result(None)
+            self._writable_again = None
 
-    # How it works
+    # Requests, turns and deadlines
 
     def _request(self, packed: bytes) -> Awaitable[Reply]:
-        if self._room is not None:
-            return self._request_when_there_is_room(packed)
+        if self._writable_again is not None:
+            return self._request_when_writable(packed)
         future: asyncio.Future[Reply] = self._loop.create_future()
         self._send(packed, future)
         return future
 
     def _send(self, packed: bytes, slot: _Slot) -> None:
         if self._lost_because is not None:
-            slot.set_exception(error_mapping.silent(*self._lost_because))
+            slot.set_exception(error_mapping.no_reply(*self._lost_because))
             return
         if not self._unsent:
             self._begin_turn()
         self._unsent.append(packed)
-        self._waiting.append(slot)
+        self._pending.append(slot)
 
     def _begin_turn(self) -> None:
-        """What is asked in one turn of the loop is written together and has one deadline."""
+        """Start a turn: its requests are written together and have one deadline."""
         if asyncio.get_running_loop() is not self._loop:
             raise InvalidRequest("this client belongs to another event loop; make one for each loop")
         self._loop.call_soon(self._flush)
         self._deadline = self._loop.time() + self._timeout
         if self._timer is None:
-            self._timer = self._loop.call_at(self._deadline, self._look_at_the_clock)
+            self._timer = self._loop.call_at(self._deadline, self._check_deadlines)
 
     def _flush(self) -> None:
         if self._unsent and self._transport is not None:
-            self._turns.append((self._answered + len(self._waiting), self._deadline))
+            self._turns.append((self._answered + len(self._pending), self._deadline))
             self._transport.write(b"".join(self._unsent))
             self._unsent.clear()
 
-    async def _request_when_there_is_room(self, packed: bytes) -> Reply:
-        await self._room_to_write()
+    async def _request_when_writable(self, packed: bytes) -> Reply:
+        await self._wait_until_writable()
         return await self._request(packed)
 
     async def _request_many(self, commands: list[bytes]) -> Sequence[Reply]:
-        await self._room_to_write()
+        await self._wait_until_writable()
         batch = _Batch(self._loop.create_future(), len(commands))
         for index, packed in enumerate(commands):
             self._send(packed, _BatchSlot(batch, index))
         return await batch.future
 
-    async def _room_to_write(self) -> None:
-        if self._room is not None:
-            done, _ = await asyncio.wait({self._room}, timeout=self._timeout)
+    async def _wait_until_writable(self) -> None:
+        if self._writable_again is not None:
+            done, _ = await asyncio.wait({self._writable_again}, timeout=self._timeout)
             if not done:
-                raise error_mapping.silent(f"{self.name} has not read what was sent for {self._timeout:g} s")
+                raise error_mapping.no_reply(
+                    f"{self.name} has not read what was sent for {self._timeout:g} s"
+                )
 
-    def _look_at_the_clock(self) -> None:
-        """Give up on requests that are overdue.
+    def _check_deadlines(self) -> None:
+        """Fail requests that are overdue.
 
-        While the server answers others, an overdue request merely keeps its place in the line; the reply
-        will find nobody. A server that has said nothing at all since the request was sent is given up
-        together with the connection.
+        While the server answers others, an overdue request keeps its slot, and its late reply is dropped.
+        If the server has sent nothing at all since the request, the connection is broken.
         """
         self._timer = None
         now = self._loop.time()
         overdue = f"no answer from {self.name} within {self._timeout:g} s"
         for last, deadline in self._turns:
             if deadline > now:
-                self._timer = self._loop.call_at(deadline, self._look_at_the_clock)
+                self._timer = self._loop.call_at(deadline, self._check_deadlines)
                 return
-            if self._heard_at < deadline - self._timeout:
+            if self._received_at < deadline - self._timeout:
                 self._break(overdue, TimeoutError(overdue))
                 return
-            for slot in islice(self._waiting, last - self._answered):
+            for slot in islice(self._pending, last - self._answered):
                 if not slot.done():
-                    slot.set_exception(error_mapping.silent(overdue, TimeoutError(overdue)))
+                    slot.set_exception(error_mapping.no_reply(overdue, TimeoutError(overdue)))
         if self._unsent:
-            # uvloop runs timers first, so we may come between the beginning of a turn and its end.
-            self._timer = self._loop.call_at(self._deadline, self._look_at_the_clock)
+            # uvloop runs timers first, so this may run between the beginning of a turn and its end.
+            self._timer = self._loop.call_at(self._deadline, self._check_deadlines)
 
     def _break(self, why: str, cause: BaseException | None = None) -> None:
         if self._lost_because is not None:
@@ -292,35 +291,35 @@ class Link(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         self._unsent.clear()
-        while self._waiting:
-            slot = self._waiting.popleft()
+        while self._pending:
+            slot = self._pending.popleft()
             if not slot.done():
-                slot.set_exception(error_mapping.silent(why, cause))
+                slot.set_exception(error_mapping.no_reply(why, cause))
         self.resume_writing()
         self._on_lost(self)
 
 
-class _Subscribing:
-    """The place of a subscription: if it was confirmed, the reply that comes here is the one of the next in line."""
+class _SubscribeSlot:
+    """The slot of a subscription: if that was confirmed, the reply that comes here belongs to the next slot."""
 
-    __slots__ = ("_answer", "_skip_reply")
+    __slots__ = ("_future", "_skip_reply")
 
-    def __init__(self, skip_reply: Callable[[], None], answer: asyncio.Future[Reply]) -> None:
+    def __init__(self, skip_reply: Callable[[], None], future: asyncio.Future[Reply]) -> None:
         self._skip_reply = skip_reply
-        self._answer = answer
+        self._future = future
 
     def done(self) -> bool:
-        return False  # also when nobody waits for the answer any more, the line must be kept in order
+        return False  # the queue must stay in order even if the caller no longer waits
 
     def set_result(self, result: Reply, /) -> None:
         if result == _MARKER:
             self._skip_reply()
-        if not self._answer.done():
-            self._answer.set_result(result)
+        if not self._future.done():
+            self._future.set_result(result)
 
     def set_exception(self, exception: BaseException, /) -> None:
-        if not self._answer.done():
-            self._answer.set_exception(exception)
+        if not self._future.done():
+            self._future.set_exception(exception)
 
 
 class _Batch:
@@ -337,7 +336,7 @@ class _Batch:
 
 
 class _BatchSlot:
-    """One place in a batch. Lighter than a future: a batch is awaited as a whole."""
+    """One slot of a batch. Lighter than a future: a batch is awaited as a whole."""
 
     __slots__ = ("_batch", "_index", "_is_done")
 

@@ -1,4 +1,4 @@
-"""One blocking connection: a plain socket with the same codec."""
+"""One blocking connection: a socket, used by one thread at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leasehold.valkey.transport import codec, error_mapping, handshake
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from leasehold.valkey.commands import Verb
+    from leasehold.valkey.commands import Command
     from leasehold.valkey.transport.endpoint import Endpoint
     from leasehold.valkey.transport.handshake import ServerFacts
     from leasehold.valkey.transport.protocols import Call, Reply, Word
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _CHUNK = 8192
 
 
-class BlockingLink:
-    """Implements `leasehold.valkey.transport.protocols.Session` on a socket that one thread uses at a time.
+class BlockingConnection:
+    """Implements `leasehold.valkey.transport.protocols.Connection` on a socket that one thread uses at a time.
 
-    Whoever got it from the pool has one conversation on it; then it goes back by itself.
+    After one exchange it goes back to the pool by itself.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class BlockingLink:
         *,
         timeout: float,
         clock: Callable[[], float],
-        put_back: Callable[[BlockingLink], None],
+        put_back: Callable[[BlockingConnection], None],
         track: Callable[[socket.socket], None],
     ) -> None:
         self.name = str(endpoint)
@@ -46,39 +46,39 @@ class BlockingLink:
         self.deletes_if_equal = False
         self.may_ask_twice = False
         self.is_broken = False
-        self.batch: object = None
+        self.generation: object = None
         try:
             self._socket = _connect(endpoint, timeout, track)
         except (OSError, UnicodeError) as error:  # a host name that cannot be encoded
             raise error_mapping.no_connection(endpoint, error) from error
         self._socket.settimeout(timeout)
 
-    def greet(self, endpoint: Endpoint, client_name: str, *, allow_eviction: bool) -> ServerFacts:
-        """Introduce ourselves and learn what the server is."""
-        commands = [codec.pack(words) for words in handshake.greeting(endpoint, client_name)]
+    def shake_hands(self, endpoint: Endpoint, client_name: str, *, allow_eviction: bool) -> ServerFacts:
+        """Authenticate and read the facts about the server."""
+        commands = [codec.pack(words) for words in handshake.commands(endpoint, client_name)]
         try:
             replies = self._exchange(commands)
         except StoreUnavailable as error:
             if isinstance(error.__cause__, codec.ProtocolError):
                 raise error_mapping.not_redis(self.name, error.__cause__) from error.__cause__
             raise
-        facts = handshake.read_answers(replies, allow_eviction=allow_eviction)
+        facts = handshake.read_replies(replies, allow_eviction=allow_eviction)
         self.floor = facts.time_us
         self.deletes_if_equal = facts.deletes_if_equal
         self._server_epoch = facts.time_us / 1e6 - self._clock()
         return facts
 
     def now_ms(self) -> int:
-        """About what the server's clock shows now."""
+        """The server's clock, approximately."""
         return int((self._server_epoch + self._clock()) * 1000)
 
-    async def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Reply:
+    async def run(self, command: Command, name: str, arguments: tuple[Word, ...]) -> Reply:
         """The reply to one command on a lock."""
-        return self._converse([(verb, name, arguments)])[0]
+        return self._run([(command, name, arguments)])[0]
 
     async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
-        """The replies to many commands, sent in one piece."""
-        return self._converse(calls)
+        """The replies to many commands on locks, sent in one piece."""
+        return self._run(calls)
 
     async def call(self, *words: Word) -> Reply:
         """The reply to any other command."""
@@ -87,34 +87,34 @@ class BlockingLink:
         finally:
             self._put_back(self)
 
-    def _converse(self, calls: Sequence[tuple[Verb, str, tuple[Word, ...]]]) -> list[Reply]:
+    def _run(self, calls: Sequence[tuple[Command, str, tuple[Word, ...]]]) -> list[Reply]:
         try:
-            return self._exchange([verb.pack(name, arguments) for verb, name, arguments in calls])
+            return self._exchange([command.pack(name, arguments) for command, name, arguments in calls])
         finally:
             self._put_back(self)
 
     def _exchange(self, commands: Sequence[bytes]) -> list[Reply]:
         """Send ``commands`` in one piece and read their replies.
 
-        Whatever interrupts it breaks the connection: half a conversation cannot be continued, or every
-        later reply would answer the wrong question.
+        Any interruption breaks the connection: after half an exchange, every later reply would be matched
+        to the wrong request.
         """
         try:
             self._socket.sendall(b"".join(commands))
             replies = [self._read_reply() for _ in commands]
             if self._reader.gets() is not codec.NOTHING:
-                raise ConnectionError("a reply that nobody asked for")
+                raise ConnectionError("a reply without a request")
         except TimeoutError as error:
             self.close()
-            raise error_mapping.silent(
+            raise error_mapping.no_reply(
                 f"no answer from {self.name} within {self._timeout:g} s", error
             ) from error
         except (OSError, EOFError) as error:
             self.close()
-            raise error_mapping.silent(f"the connection to {self.name} was lost", error) from error
+            raise error_mapping.no_reply(f"the connection to {self.name} was lost", error) from error
         except codec.ProtocolError as error:
             self.close()
-            raise error_mapping.silent(
+            raise error_mapping.no_reply(
                 f"{self.name} does not speak the Redis protocol: {error}", error
             ) from error
         except BaseException:
@@ -122,10 +122,10 @@ class BlockingLink:
             raise
         return replies
 
-    def hear(self, channel: str, tell: Callable[[bytes], None]) -> None:
-        """Listen to ``channel`` until the connection ends, which is an exception; `hang_up` ends it too.
+    def receive(self, channel: str, handle: Callable[[bytes], None]) -> None:
+        """Subscribe to ``channel`` until the connection breaks, which is an exception; `shut_down` breaks it too.
 
-        Raises `StoreRefused` if the server does not let us listen.
+        Raises `StoreRefused` if the server refuses the subscription.
         """
         try:
             self._socket.sendall(codec.pack(("SUBSCRIBE", channel)))
@@ -133,23 +133,23 @@ class BlockingLink:
             while True:
                 match self._read():
                     case [b"message", _, payload]:
-                        tell(payload)
+                        handle(payload)
                     case Exception() as refusal:
                         raise error_mapping.from_reply(str(refusal), refusal)
                     case _:
                         pass  # the confirmation
         except (OSError, EOFError, codec.ProtocolError) as error:
-            raise error_mapping.silent(f"the connection to {self.name} was lost", error) from error
+            raise error_mapping.no_reply(f"the connection to {self.name} was lost", error) from error
         finally:
             self.close()
 
-    def hang_up(self) -> None:
-        """Wake up a thread that listens on this connection, and end the connection."""
+    def shut_down(self) -> None:
+        """End the connection and wake up the thread that receives on it."""
         with suppress(OSError):  # the server may have been faster
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the socket. Nothing is said on it, so a forked child may do this too."""
+        """Close the socket. Nothing is sent on it, so a forked child may do this too."""
         self.is_broken = True
         self._socket.close()
 
@@ -169,7 +169,7 @@ class BlockingLink:
 
 
 def _connect(endpoint: Endpoint, timeout: float, track: Callable[[socket.socket], None]) -> socket.socket:
-    """A connected socket. ``track`` hears of every one before it is used: a fork may come at any moment."""
+    """A connected socket. ``track`` gets every one before it is used: a fork may happen at any moment."""
     if endpoint.path:
         return _connect_one(socket.AF_UNIX, endpoint.path, timeout, track)
     plain = _connect_any(endpoint, timeout, track)

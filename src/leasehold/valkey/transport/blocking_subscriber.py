@@ -1,70 +1,69 @@
-"""The blocking client's ear: one thread that hears what is published for it."""
+"""The blocking client's subscriber: a thread that receives the client's notifications."""
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING
 
-from leasehold.core.backoff import Backoff
 from leasehold.errors import StoreRefused, StoreUnavailable
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import handshake
+from leasehold.valkey.transport.protocols import RECONNECT_BACKOFF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.valkey.transport.blocking_connection import BlockingLink
+    from leasehold.valkey.transport.blocking_connection import BlockingConnection
 
-_RECONNECT = Backoff(first=0.02, cap=0.5)
 # The thread ends as soon as its socket does; this is for a machine that is very busy.
-_END_WITHIN = 2.0
+_STOP_TIMEOUT = 2.0
 
 
-class Ear:
-    """Listens on a connection of its own, and on a new one whenever that breaks.
+class BlockingSubscriber:
+    """Subscribes on a connection of its own, and on a new one whenever that breaks.
 
-    What is said while there is none is not heard. That is no harm: waiters also look, and holders also renew.
+    What is published in between is lost. That does no harm: waiters also look, and holders also renew.
     """
 
     def __init__(
         self,
-        connect: Callable[[], BlockingLink],
+        connect: Callable[[], BlockingConnection],
         channel: str,
-        hear: Callable[[bytes], None],
+        handle: Callable[[bytes], None],
         fraction: Callable[[], float],
     ) -> None:
         self._connect = connect
         self._channel = channel
-        self._hear = hear
+        self._handle = handle
         self._fraction = fraction
-        self._link: BlockingLink | None = None
+        self._connection: BlockingConnection | None = None
         self._server = "the store"
         self._is_stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="leasehold-ear", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="leasehold-subscriber", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Listen no more. On return the connection is closed."""
+        """End the thread. On return the connection is closed."""
         self._is_stopped.set()
-        link = self._link
-        if link is not None:
-            link.hang_up()
+        connection = self._connection
+        if connection is not None:
+            connection.shut_down()
         if self._thread is not threading.current_thread():
-            self._thread.join(_END_WITHIN)
+            self._thread.join(_STOP_TIMEOUT)
 
     def _run(self) -> None:
         tries = 0
         while not self._is_stopped.is_set():
             try:
-                self._link = link = self._connect()
-                self._server = link.name
+                self._connection = connection = self._connect()
+                self._server = connection.name
                 tries = 0
                 if not self._is_stopped.is_set():
-                    link.hear(notifications.channel_name(self._channel), self._hear)
-                link.close()
+                    connection.receive(notifications.channel_name(self._channel), self._handle)
+                connection.close()
             except StoreRefused as refusal:
-                handshake.warn_deaf(self._server, refusal)
+                handshake.warn_no_notifications(self._server, refusal)
                 return
             except StoreUnavailable:
                 tries += 1
-                self._is_stopped.wait(_RECONNECT.pause(tries, self._fraction()))
+                self._is_stopped.wait(RECONNECT_BACKOFF.pause(tries, self._fraction()))

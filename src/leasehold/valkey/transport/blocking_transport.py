@@ -1,4 +1,4 @@
-"""The blocking wire: as many sockets as threads talk at once."""
+"""The blocking transport: a pool with as many connections as threads talk at once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from leasehold.errors import StoreRefused, StoreUnavailable
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import handshake
-from leasehold.valkey.transport.blocking_connection import BlockingLink
-from leasehold.valkey.transport.blocking_subscriber import Ear
+from leasehold.valkey.transport.blocking_connection import BlockingConnection
+from leasehold.valkey.transport.blocking_subscriber import BlockingSubscriber
 
 if TYPE_CHECKING:
     import socket
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from leasehold.valkey.transport.handshake import ServerFacts
 
 
-class Pool:
-    """Implements `leasehold.valkey.transport.protocols.Wire` for threads.
+class BlockingTransport:
+    """Implements `leasehold.valkey.transport.protocols.Transport` for threads.
 
-    A thread that talks has a socket to itself; idle sockets wait for the next one, the last used first.
+    A thread that talks has a connection to itself; idle ones wait for the next thread, the last used first.
     """
 
-    session = None
-    """There is no session at hand: each conversation takes a socket and puts it back."""
+    connection = None
+    """No connection is shared: each exchange takes one from the pool and puts it back."""
 
     keeps_order = False
 
@@ -38,79 +38,79 @@ class Pool:
         self._options = options
         self._clock = clock
         self._fraction = fraction
-        self._hear: Callable[[bytes], None] | None = None
-        self._start_afresh()
+        self._handle: Callable[[bytes], None] | None = None
+        self._reset_state()
 
-    def _start_afresh(self) -> None:
+    def _reset_state(self) -> None:
         limit = self._options.max_connections
-        self._idle: list[BlockingLink] = []
+        self._idle: list[BlockingConnection] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-        self._places = None if limit is None else threading.BoundedSemaphore(limit)
+        self._free = None if limit is None else threading.BoundedSemaphore(limit)
         self._is_closed = False
-        self._current = object()
+        self._generation = object()
         self.channel = notifications.new_channel()
-        self._ear: Ear | None = None
-        self._ear_making = threading.Lock()
+        self._subscriber: BlockingSubscriber | None = None
+        self._subscriber_lock = threading.Lock()
 
-    def listen(self, hear: Callable[[bytes], None]) -> None:
-        """Call ``hear`` with whatever is published for us, from a thread of its own, once there is a connection."""
-        self._hear = hear
+    def listen(self, handle: Callable[[bytes], None]) -> None:
+        """Call ``handle`` with every notification for us, in a thread of its own, once there is a connection."""
+        self._handle = handle
 
-    async def open_session(self) -> BlockingLink:
-        """A socket for one conversation."""
+    async def get_connection(self) -> BlockingConnection:
+        """A connection for one exchange."""
         if self._is_closed:
             raise StoreRefused("this client is closed")
-        if self._places is not None and not self._places.acquire(timeout=self._options.timeout):
+        if self._free is not None and not self._free.acquire(timeout=self._options.timeout):
             raise StoreUnavailable(f"all {self._options.max_connections} connections are busy")
         try:
             return self._idle.pop()
         except IndexError:
             pass
         try:
-            link = self._connect()
+            connection = self._connect()
         except BaseException:
-            self._free_place()
+            self._release_place()
             raise
-        if self._ear is None:
-            self._open_ear()
-        return link
+        if self._subscriber is None:
+            self._start_subscriber()
+        return connection
 
-    def put_back(self, link: BlockingLink) -> None:
-        """Take ``link`` back after a conversation."""
-        if link.is_broken:
-            # Its siblings were made for the same server and have most likely lost it too; a new caller
+    def put_back(self, connection: BlockingConnection) -> None:
+        """Take ``connection`` back after an exchange."""
+        if connection.is_broken:
+            # The idle ones were made for the same server and have most likely lost it too; a new caller
             # should not have to find that out one by one.
-            self._drop_idle()
-        elif self._is_closed or link.batch is not self._current:
-            link.close()
+            self._close_idle()
+        elif self._is_closed or connection.generation is not self._generation:
+            connection.close()
         else:
-            self._idle.append(link)
-        self._free_place()
+            self._idle.append(connection)
+        self._release_place()
 
-    def start_over(self) -> None:
-        """Close every idle socket now, and the others when their conversation is over."""
-        self._current = object()
-        self._drop_idle()
+    def reset(self) -> None:
+        """Close every idle connection now, and the others after their exchange."""
+        self._generation = object()
+        self._close_idle()
 
     async def close(self) -> None:
-        """Close every idle socket now, and the others when their conversation is over."""
-        with self._ear_making:
+        """Close every idle connection now, and the others after their exchange."""
+        with self._subscriber_lock:
             self._is_closed = True
-        if self._ear is not None:
-            self._ear.stop()
-        self._drop_idle()
+        if self._subscriber is not None:
+            self._subscriber.stop()
+        self._close_idle()
 
     def after_fork(self) -> None:
-        """In a child process: close our copies of the parent's sockets, without a word on them."""
-        # Also those on which others were talking: the server must notice when the parent has gone.
+        """In a child process: close our copies of the parent's sockets without sending anything on them."""
+        # Also those in use by threads of the parent: the server must notice when the parent ends.
         for copy in list(self._sockets):
             copy.close()
-        self._start_afresh()
+        self._reset_state()
 
-    def _connect(self) -> BlockingLink:
-        options, batch = self._options, self._current
+    def _connect(self) -> BlockingConnection:
+        options, generation = self._options, self._generation
         server = options.locate()
-        link = BlockingLink(
+        connection = BlockingConnection(
             server,
             timeout=options.timeout,
             clock=self._clock,
@@ -118,29 +118,31 @@ class Pool:
             track=self._sockets.add,
         )
         try:
-            facts = link.greet(server, options.client_name, allow_eviction=options.allow_eviction)
+            facts = connection.shake_hands(server, options.client_name, allow_eviction=options.allow_eviction)
         except BaseException:
-            link.close()
+            connection.close()
             raise
-        link.batch = batch
+        connection.generation = generation
         if self.facts is None:
             handshake.warn_about(facts, server)
         self.facts = facts
-        return link
+        return connection
 
-    def _open_ear(self) -> None:
-        """Begin to listen. Not before the first connection: then the server is there, and lets us in."""
-        with self._ear_making:
-            if self._ear is None and self._hear is not None and not self._is_closed:
-                self._ear = Ear(self._connect, self.channel, self._hear, self._fraction)
+    def _start_subscriber(self) -> None:
+        """Subscribe. Not before the first connection: that shows that the server runs and accepts us."""
+        with self._subscriber_lock:
+            if self._subscriber is None and self._handle is not None and not self._is_closed:
+                self._subscriber = BlockingSubscriber(
+                    self._connect, self.channel, self._handle, self._fraction
+                )
 
-    def _drop_idle(self) -> None:
+    def _close_idle(self) -> None:
         while True:
             try:
                 self._idle.pop().close()
             except IndexError:  # another thread may have been faster
                 return
 
-    def _free_place(self) -> None:
-        if self._places is not None:
-            self._places.release()
+    def _release_place(self) -> None:
+        if self._free is not None:
+            self._free.release()

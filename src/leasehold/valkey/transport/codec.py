@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from leasehold.valkey.transport.protocols import Word
 
 NOTHING = object()
-"""What a reader gives while no reply is complete."""
+"""Returned by a reader while no reply is complete."""
 
 # hiredis's own annotation says "a tuple of one"; any number is meant.
 pack = cast("Callable[[tuple[Word, ...]], bytes]", hiredis.pack_command)  # pyright: ignore[reportUnknownMemberType]
-"""A command as it goes over the wire."""
+"""A command in the encoding of the protocol."""
 
 Push = hiredis.PushNotification
 ProtocolError = hiredis.ProtocolError
@@ -24,7 +24,7 @@ ReplyError = hiredis.ReplyError
 
 
 class Reader(Protocol):
-    """Collects bytes and gives replies; an error reply comes as an exception, as a value."""
+    """Collects bytes and returns replies; an error reply is returned as an exception."""
 
     def feed(self, data: bytes, /) -> None:
         """Add what was received."""

@@ -1,4 +1,4 @@
-"""Where a server is and how to get in: what a store URL says."""
+"""The address and credentials of a server, parsed from a store URL."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class Endpoint:
 
 
 def parse(url: str, *, tls: ssl.SSLContext | None = None) -> Endpoint:
-    """The endpoint that ``url`` names; `InvalidRequest` says what is wrong with it.
+    """The endpoint that ``url`` names; raises `InvalidRequest` if it is not valid.
 
-    No message repeats any part of the URL but its scheme: an unescaped password may turn up anywhere.
+    No message repeats any part of the URL but its scheme: an unescaped password may stand anywhere.
     """
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
         raise InvalidRequest(f"a store URL must be text, not {type(url).__name__}")
     scheme = url.partition(":")[0]
     if scheme in _LATER:
         raise InvalidRequest(
-            f"{scheme}:// is not supported yet; these work: {_working()}, or no URL for an embedded server"
+            f"{scheme}:// is not supported yet; use one of {_supported()}, or no URL for an embedded server"
         )
     if scheme not in _SCHEMES:
-        raise InvalidRequest(f"a store URL begins with one of {_working()}")
+        raise InvalidRequest(f"a store URL begins with one of {_supported()}")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -87,7 +87,7 @@ def parse(url: str, *, tls: ssl.SSLContext | None = None) -> Endpoint:
 
 
 def _tls_from(options: dict[str, str]) -> ssl.SSLContext:
-    import ssl  # noqa: PLC0415 - only for those who use TLS
+    import ssl  # noqa: PLC0415 - only where TLS is used
 
     try:
         context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
@@ -104,5 +104,16 @@ def _tls_from(options: dict[str, str]) -> ssl.SSLContext:
     return context
 
 
-def _working() -> str:
+def _supported() -> str:
     return ", ".join(f"{scheme}://" for scheme in _SCHEMES)
+
+
+def redis_url(host: str | None, port: str | None) -> str | None:
+    """The URL that ``REDIS_HOST`` and ``REDIS_PORT`` mean; None if neither is set."""
+    if not host and not port:
+        return None
+    if port and not port.isdecimal():
+        # Kubernetes sets REDIS_PORT=tcp://... beside a service of that name.
+        raise InvalidRequest(f"REDIS_PORT must be a number, not {port!r}; or set LEASEHOLD_STORE_URL")
+    host = f"[{host}]" if host and ":" in host else host or "localhost"
+    return f"redis://{host}:{port or 6379}"

@@ -1,19 +1,23 @@
-"""From what a server or driver says to the errors of Leasehold, in one place."""
+"""Mapping of the errors of servers and drivers to those of Leasehold, and their codes for logs and metrics."""
 
 from __future__ import annotations
 
+import errno
+from dataclasses import dataclass
+from typing import Literal
+
 from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
 
-# Answers of a server that cannot do anything at the moment: nothing was changed, and asking again later
-# may well succeed, so they are treated like silence.
-_PASSING = {"LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN"}
+# Replies of a server that cannot do anything at the moment: nothing was changed, and a later attempt may
+# succeed, so they are treated like no reply.
+_TRANSIENT = {"LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN"}
 
 _ADVICE = {
     "OOM": "the server is out of memory (maxmemory), so it grants no locks; give it more memory",
     "READONLY": "this server is a read-only replica; connect to its primary",
-    "NOAUTH": "the server wants a password; put it into the URL: redis://user:password@host",
+    "NOAUTH": "the server requires a password; put it into the URL: redis://user:password@host",
     "WRONGPASS": "the server does not accept this user name and password",
-    "NOPERM": "this user may not run the commands that locks need; see docs/operations.md",
+    "NOPERM": "this user may not run the commands that locks need; see docs/service.md",
     "WRONGTYPE": "a key of this lock holds something else; choose another namespace",
     "MISCONF": "the server refuses writes because it cannot save to disk",
     "NOREPLICAS": "the server refuses writes because it has too few replicas",
@@ -21,35 +25,49 @@ _ADVICE = {
     "DENIED": "the server runs in protected mode and refuses this connection",
 }
 
+# The first words of error replies that are worth telling apart; there are few, so they may be labels.
+_CODES = {*_TRANSIENT, *_ADVICE, "ERR", "NOSCRIPT", "MOVED", "ASK", "EXECABORT"}
 
-CODES = frozenset({*_PASSING, *_ADVICE, "ERR", "NOSCRIPT", "MOVED", "ASK", "EXECABORT"})
-"""The first words of error replies that are worth telling apart; there are few, so they may be labels."""
+# A chain of causes has no more links than this, unless it is a circle.
+_LONGEST_CHAIN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFault:
+    """One failure of the store. ``code`` is the server's, the system's, ``TIMEOUT``, ``TLS`` or ``OTHER``.
+
+    Never a message, so it is safe for logs and labels: a server may repeat in a message what it was sent, a
+    password included.
+    """
+
+    kind: Literal["unavailable", "refused"]
+    code: str
 
 
 def from_reply(message: str, cause: BaseException) -> StoreError:
     """The error for an error reply of the server."""
     code = message.partition(" ")[0]
     if code == "ERR" and "invalid password" in message:
-        code = "WRONGPASS"  # what Redis 6 answers to AUTH with one argument
+        code = "WRONGPASS"  # the reply of Redis 6 to AUTH with one argument
     if "LEASEHOLD-VERSION" in message:
-        code = "LEASEHOLD-VERSION"  # servers wrap what a script raises, each in its own way
+        code = "LEASEHOLD-VERSION"  # each server wraps the error of a script in its own way
     advice = _ADVICE.get(code)
-    text = f"{advice} ({message})" if advice else f"the server said: {message}"
-    error = StoreUnavailable(text) if code in _PASSING else StoreRefused(text)
+    text = f"{advice} ({message})" if advice else f"the server replied: {message}"
+    error = StoreUnavailable(text) if code in _TRANSIENT else StoreRefused(text)
     error.__cause__ = cause
     return error
 
 
-def silent(what: str, cause: BaseException | None = None) -> StoreUnavailable:
-    """The error for a request that got no answer."""
+def no_reply(what: str, cause: BaseException | None = None) -> StoreUnavailable:
+    """The error for a request without a reply."""
     error = StoreUnavailable(what)
     error.__cause__ = cause
     return error
 
 
 def no_connection(server: object, error: Exception) -> StoreError:
-    """The error for a connection that could not be made: nothing was asked yet."""
-    import ssl  # noqa: PLC0415 - for those who use TLS, or cannot connect
+    """The error for a connection that could not be made: no command was sent."""
+    import ssl  # noqa: PLC0415 - only where TLS is used, or connecting fails
 
     if isinstance(error, ssl.SSLCertVerificationError):
         return StoreRefused(f"{server} shows a certificate that cannot be trusted: {error}")
@@ -57,12 +75,47 @@ def no_connection(server: object, error: Exception) -> StoreError:
 
 
 def not_redis(server: str, error: BaseException) -> StoreError:
-    """The error for a server that speaks something else."""
+    """The error for a server of another protocol."""
     return StoreRefused(f"{server} does not speak the Redis protocol: {error}")
 
 
 def copy_of(error: StoreError) -> StoreError:
-    """The same error for another caller: a shared instance would collect everybody's tracebacks."""
+    """The same error for another caller: a shared instance would collect the tracebacks of all callers."""
     copy = type(error)(*error.args)
     copy.__cause__ = error.__cause__
     return copy
+
+
+def fault_of(error: BaseException | None) -> StoreFault | None:
+    """The store's failure that ``error`` reports; None if it reports something else."""
+    if not isinstance(error, StoreError):
+        return None
+    return StoreFault("unavailable" if isinstance(error, StoreUnavailable) else "refused", _code_of(error))
+
+
+def _code_of(error: BaseException) -> str:
+    cause: BaseException | None = error
+    found = ""
+    for _ in range(_LONGEST_CHAIN):
+        if cause is None:
+            break
+        found = _own_code(cause) or found  # the deepest cause is the most exact
+        cause = cause.__cause__ or cause.__context__
+    return found or "OTHER"
+
+
+def _own_code(error: BaseException) -> str:
+    import ssl  # noqa: PLC0415 - see `no_connection`
+
+    if isinstance(error, ssl.SSLError):
+        return "TLS"
+    if isinstance(error, TimeoutError):
+        return "TIMEOUT"
+    if isinstance(error, OSError):
+        return errno.errorcode.get(error.errno or 0, "CLOSED")
+    if isinstance(error, EOFError):
+        return "CLOSED"
+    if isinstance(error, StoreError):
+        return ""
+    code = str(error).partition(" ")[0]
+    return code if code in _CODES else ""

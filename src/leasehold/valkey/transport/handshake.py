@@ -1,4 +1,4 @@
-"""What is said first on every connection, and what the answers tell about the server."""
+"""The handshake of every connection: its commands, and the facts in the server's replies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger("leasehold")
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What a server said about itself when the connection was made."""
+    """Facts about the server, as of the handshake."""
 
     kind: str
     version: str
@@ -33,18 +33,18 @@ class ServerFacts:
 
     @property
     def deletes_if_equal(self) -> bool:
-        """Whether the server knows DELIFEQ: Valkey does from 9.0 on."""
+        """The server supports DELIFEQ: Valkey does from 9.0 on."""
         major = self.version.partition(".")[0]
         return self.kind == "valkey" and major.isdecimal() and int(major) >= 9
 
     @property
     def may_evict(self) -> bool:
-        """Whether the server throws keys, and so locks, away when memory runs short."""
+        """The server evicts keys, and so locks, when memory runs short."""
         return bool(self.maxmemory) and self.eviction not in {None, "noeviction"}
 
 
-def greeting(endpoint: Endpoint, client_name: str) -> list[tuple[Word, ...]]:
-    """The commands that open a session: who we are, which database, what we need to know."""
+def commands(endpoint: Endpoint, client_name: str) -> list[tuple[Word, ...]]:
+    """The commands of the handshake: authenticate, select the database, query the server, load the scripts."""
     hello: tuple[Word, ...] = ("HELLO", 3)
     if endpoint.password is not None:
         hello += ("AUTH", endpoint.username or "default", endpoint.password)
@@ -54,20 +54,20 @@ def greeting(endpoint: Endpoint, client_name: str) -> list[tuple[Word, ...]]:
         ("INFO", "memory"),
         ("INFO", "persistence"),
         *[("SCRIPT", "LOAD", script.source) for script in scripts.ALL],
-        # Last, so that the answer is not older than it must be.
+        # Last, so that the reply is as fresh as possible.
         ("TIME",),
     ]
 
 
-def read_answers(replies: Sequence[Reply], *, allow_eviction: bool) -> ServerFacts:
-    """The facts from the replies to `greeting`; `StoreError` if the server does not let us in.
+def read_replies(replies: Sequence[Reply], *, allow_eviction: bool) -> ServerFacts:
+    """The facts in the replies to `commands`; raises `StoreError` if the server refuses us.
 
     A server that evicts keys is refused: it would drop locks that are held.
     """
     hello, select, memory, persistence, *loads, time = replies
     for reply in (hello, select, *loads, time):
         if isinstance(reply, StoreError):
-            raise reply  # the connection broke before the answer came
+            raise reply  # the connection broke before the reply came
         if isinstance(reply, Exception):
             if "unknown command" in str(reply) and reply is hello:
                 raise StoreRefused(
@@ -95,33 +95,31 @@ def read_answers(replies: Sequence[Reply], *, allow_eviction: bool) -> ServerFac
 
 
 def warn_about(facts: ServerFacts, endpoint: Endpoint) -> None:
-    """Say in the log, once, what an operator should know about this server."""
+    """Log, once, the settings of this server that endanger locks."""
     if facts.eviction is None:
-        _warn(f"{endpoint} does not tell its eviction policy; locks are safe only with noeviction")
+        _warn(f"{endpoint} does not show its eviction policy; locks are safe only with noeviction")
     elif facts.may_evict:
         _warn(f"{endpoint} evicts keys ({facts.eviction}), so locks that are held may vanish")
     if facts.aof_enabled is False:
-        _warn(
-            f"{endpoint} has no append-only file: a restart forgets who holds what, though fences still grow"
-        )
+        _warn(f"{endpoint} has no append-only file: a restart loses all held locks, though fences still grow")
 
 
-def warn_deaf(server: object, refusal: BaseException) -> None:
-    """Say in the log, once, that waiters must ask and are not told."""
-    _warn(f"{server} lets nobody subscribe, so waiting asks every retry_interval instead: {refusal}")
+def warn_no_notifications(server: object, refusal: BaseException) -> None:
+    """Log, once, that waiters have to poll."""
+    _warn(f"{server} refuses subscriptions, so waiters poll every retry_interval instead: {refusal}")
 
 
-@functools.lru_cache(maxsize=64)  # a program may open many clients; one word about each server is enough
+@functools.lru_cache(maxsize=64)  # a program may open many clients; one warning for each server is enough
 def _warn(message: str) -> None:
     _log.warning(message)
 
 
 def parse_info(reply: Any) -> dict[str, str]:
-    """What INFO says, by name; nothing where the server does not say anything."""
-    if isinstance(reply, dict):  # redis-py reads it by itself
+    """The fields of a reply to INFO; empty if the server refused it."""
+    if isinstance(reply, dict):  # redis-py parses it by itself
         return {str(key): str(value) for key, value in cast("dict[Any, Any]", reply).items()}
     if not isinstance(reply, bytes | str):
-        return {}  # managed servers may deny INFO; then we know nothing, and `warn_about` says so
+        return {}  # managed servers may deny INFO; then nothing is known, and `warn_about` logs that
     lines = _text(reply).splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line)
 

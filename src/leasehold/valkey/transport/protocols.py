@@ -1,59 +1,64 @@
-"""How the store talks to a server, whatever carries the words."""
+"""Protocols of the transport: what the store needs in order to send commands to a server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from leasehold.core.backoff import Backoff
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from leasehold.valkey.commands import Verb
+    from leasehold.valkey.commands import Command
 
 Word = bytes | str | int
 Reply = Any
-"""What a server answered: bytes, int, list, None or, for an error reply, an exception as a value."""
+"""A server's reply: bytes, int, list, None or, for an error reply, an exception as a value."""
+
+RECONNECT_BACKOFF = Backoff(first=0.02, cap=0.5)
+"""The pauses between attempts to connect again."""
 
 
 class Call(NamedTuple):
-    """A script to run on a lock."""
+    """A command to run on a lock."""
 
-    verb: Verb
+    command: Command
     name: str
     arguments: tuple[Word, ...]
 
 
-class Session(Protocol):
-    """One connection to one server, from one handshake to the moment it breaks.
+class Connection(Protocol):
+    """One connection to one server, from its handshake until it breaks.
 
-    ``floor`` and ``now_ms`` belong to the session because they come from the clock of the very server
+    ``floor`` and ``now_ms`` belong to the connection because they come from the clock of the very server
     that its commands go to.
     """
 
     @property
     def floor(self) -> int | None:
-        """The server's clock in microseconds when the session began; None if reconnects are not seen."""
+        """The server's clock in microseconds at the handshake; None if reconnects cannot be seen."""
         ...
 
     @property
     def deletes_if_equal(self) -> bool:
-        """Whether the server knows DELIFEQ."""
+        """The server supports DELIFEQ."""
         ...
 
     @property
     def may_ask_twice(self) -> bool:
-        """Whether a command may be repeated below us, after a lost reply, without our knowing."""
+        """A driver below may silently repeat a command after a lost reply."""
         ...
 
     def now_ms(self) -> int:
-        """About what the server's clock shows now, for showing to people."""
+        """The server's clock, approximately: for display."""
         ...
 
-    def run(self, verb: Verb, name: str, arguments: tuple[Word, ...]) -> Awaitable[Reply]:
-        """The reply to one script; raises `StoreUnavailable` if there is none."""
+    def run(self, command: Command, name: str, arguments: tuple[Word, ...]) -> Awaitable[Reply]:
+        """The reply to one command on a lock; raises `StoreUnavailable` if there is none."""
         ...
 
     def run_many(self, calls: Sequence[Call]) -> Awaitable[Sequence[Reply]]:
-        """The replies to many scripts sent in one piece; an unknown one is a `StoreUnavailable`."""
+        """The replies to many commands sent in one piece; a missing one is a `StoreUnavailable`."""
         ...
 
     def call(self, *words: Word) -> Awaitable[Reply]:
@@ -61,53 +66,53 @@ class Session(Protocol):
         ...
 
 
-class Wire(Protocol):
-    """Where sessions come from."""
+class Transport(Protocol):
+    """Opens connections to one store, and opens them again after they break."""
 
     @property
-    def session(self) -> Session | None:
-        """The session at hand, None if one must be opened first."""
+    def connection(self) -> Connection | None:
+        """The open connection; None if `get_connection` has to provide one."""
         ...
 
-    async def open_session(self) -> Session:
-        """A session, as soon as there is one; `StoreUnavailable` or `StoreRefused` if there is none."""
+    async def get_connection(self) -> Connection:
+        """The open connection, or a new one; `StoreUnavailable` or `StoreRefused` if there is none."""
         ...
 
     @property
     def channel(self) -> str:
-        """The 16 hexadecimal digits under which this client can be told something; another one after a fork."""
+        """The 16 hexadecimal digits of this client's notification channel; they change after a fork."""
         ...
 
-    def listen(self, hear: Callable[[bytes], None]) -> None:
-        """Call ``hear`` with whatever is published for this client, as far as it can be heard."""
+    def listen(self, handle: Callable[[bytes], None]) -> None:
+        """Call ``handle`` with every notification for this client that can be received."""
         ...
 
     @property
     def keeps_order(self) -> bool:
-        """Whether everything goes over one connection, so that order is kept even without waiting."""
+        """All commands use one connection, so they run in order even if no reply is awaited."""
         ...
 
-    def start_over(self) -> None:
-        """End the sessions that there are: the server is not what it was when they began."""
+    def reset(self) -> None:
+        """Close the open connections: the server has changed since they were made."""
         ...
 
     async def close(self) -> None:
-        """End every connection."""
+        """Close every connection."""
         ...
 
     def after_fork(self) -> None:
-        """In a child process: let go of the parent's connections without a word on them."""
+        """In a child process: drop the parent's connections without sending anything on them."""
         ...
 
 
-class ListeningWire(Wire, Protocol):
-    """A wire over which channels of others can be heard as well."""
+class PubSubTransport(Transport, Protocol):
+    """A transport that can also subscribe to channels that clients share."""
 
     async def subscribe(
-        self, channel: str, hear: Callable[[bytes], None], resumed: Callable[[], None]
+        self, channel: str, handle: Callable[[bytes], None], on_resumed: Callable[[], None]
     ) -> bool:
-        """Call ``hear`` with whatever is published on ``channel``; False if nothing can be heard.
+        """Call ``handle`` with what is published on ``channel``; False if subscribing is impossible.
 
-        What is published while the connection is away is lost: ``resumed`` is called after every such gap.
+        What is published while the connection is down is lost: ``on_resumed`` is called after every such gap.
         """
         ...

@@ -1,8 +1,8 @@
--- Who has the lock, for those who do not: {0, left_ms, public, kind, now_ms, waiters, position}.
+-- The reply while the lock is busy: {0, left_ms, public, kind, now_ms, waiters, position}.
 local function describe_busy(kind, rest, waiters, position)
   local left_ms, public = 0, ''
   if kind == 's' then
-    -- Of several readers the one who may stay longest.
+    -- Of several readers the one whose lease ends last.
     local last = redis.call('ZREVRANGE', readers, 0, 0, 'WITHSCORES')
     left_ms = (last[2] or now_ms) - now_ms
     local _, _, _, _, _, since, holder = read_entry(last[1] and redis.call('HGET', people, last[1]))

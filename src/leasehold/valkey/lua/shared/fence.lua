@@ -1,4 +1,4 @@
--- Fences of one lock grow for ever. The counter counts on while it is there. One that is missing or behind
+-- Fences of one lock always grow. The counter continues while it exists. One that is missing or behind
 -- the floor (FLUSHALL, a restart from an older snapshot, a promoted stale replica) starts again at the
 -- server's own clock, which is ahead of every fence granted before. Where reconnects are not seen, the
 -- floor is written '@N': start again at the clock every time, and at N at least.

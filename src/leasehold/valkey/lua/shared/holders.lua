@@ -1,5 +1,5 @@
--- Everybody who holds the lock now: a writer, readers by the end of their leases, or nobody.
-local function holders()
+-- The current holders of the lock: a writer, or readers by the end of their leases, or none.
+local function list_holders()
   local kind, token, rest = read_record()
   local tokens = {token}
   if kind == 's' then tokens = redis.call('ZRANGE', readers, 0, -1) end

@@ -56,7 +56,7 @@ def test_displaced_counts_those_out_of_order() -> None:
 
 
 def wait_many(parent: Any, url: str, log: str, waiters: int) -> None:
-    """So many waiters for one lock. Whoever gets it writes that down and gives it back."""
+    """Many waiters for one lock. Each holder records its grant and releases."""
     import asyncio
     import json
     import os
@@ -114,8 +114,8 @@ async def test_waiters_in_many_processes_are_served_in_their_order_also_when_som
         assert len(granted_dead) <= 3
         served = [json.loads(line) for line in log.read_text().splitlines()]
         places = [queue[one["token"]] for one in sorted(served, key=lambda one: one["fence"])]
-        assert len(places) == 3 * many, "somebody was not served, or somebody dead was"
-        assert len(set(places)) == len(places), "somebody was served twice"
+        assert len(places) == 3 * many, "a waiter was not served, or a dead one was"
+        assert len(set(places)) == len(places), "a waiter was served twice"
         assert not any(one["is_lost"] for one in served)
         # Who was stopped by the machine for longer than its claim window has come again, later.
         assert displaced(places) <= len(places) // 10
@@ -142,7 +142,7 @@ def contend(parent: Any, url: str, log: str, threads: int, rounds: int) -> None:
                 lease = locks.acquire("deal", ttl=30, wait=None)
                 since = clock.now()
                 lease.check()
-                # Read before the release is asked for: from then on somebody else may have it.
+                # Read before the release: from then on the lock may have another holder.
                 line = {
                     "who": [os.getpid(), number],
                     "fence": lease.fence,
@@ -253,7 +253,7 @@ end
 
 
 def list_all(parent: Any, url: str) -> None:
-    """Count the locks, and say by how many megabytes this process has grown meanwhile."""
+    """Count the locks, and report by how many megabytes this process has grown."""
     import asyncio
     import re
     from pathlib import Path
@@ -261,7 +261,7 @@ def list_all(parent: Any, url: str) -> None:
     import leasehold
 
     def peak() -> float:
-        # Not ru_maxrss, which begins with the size of whoever started this process.
+        # Not ru_maxrss, which begins with the size of the parent process.
         (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
         return int(kilobytes) / 1024
 
@@ -293,7 +293,7 @@ def ping_until(admin: redis.Redis, is_over: Callable[[], bool]) -> list[float]:
 
 
 @pytest.mark.timeout(600)
-def test_listing_very_many_locks_keeps_nobody_waiting_and_needs_little_memory(
+def test_listing_very_many_locks_delays_no_other_command_and_needs_little_memory(
     own_server: Callable[..., Server], spawn: Callable[..., Child], count: Count, full: bool
 ) -> None:
     locks = count(full=1_000_000, quick=10_000)
@@ -308,7 +308,7 @@ def test_listing_very_many_locks_keeps_nobody_waiting_and_needs_little_memory(
         listing = threading.Thread(target=lambda: answers.append(child.read(500)))
         child.tell()
         listing.start()
-        meanwhile = ping_until(admin, lambda: not listing.is_alive())
+        pings = ping_until(admin, lambda: not listing.is_alive())
         listing.join()
 
         admin.config_set("slowlog-log-slower-than", 0)
@@ -321,8 +321,8 @@ def test_listing_very_many_locks_keeps_nobody_waiting_and_needs_little_memory(
         ]
     (answer,) = answers
     print(
-        f"{locks} locks: {answer}, {len(meanwhile)} pings, median {statistics.median(meanwhile):.2f} ms,"
-        f" 99 % {meanwhile[len(meanwhile) * 99 // 100]:.2f} ms, worst {meanwhile[-1]:.2f} ms;"
+        f"{locks} locks: {answer}, {len(pings)} pings, median {statistics.median(pings):.2f} ms,"
+        f" 99 % {pings[len(pings) * 99 // 100]:.2f} ms, worst {pings[-1]:.2f} ms;"
         f" KEYS took {keys_ms:.1f} ms, worst ping beside it {control[-1] if control else 0:.1f} ms"
     )
     # SCAN may show a lock twice, and never leaves one out.
@@ -330,9 +330,9 @@ def test_listing_very_many_locks_keeps_nobody_waiting_and_needs_little_memory(
     assert answer["grown"] < 48
     if full:
         # A ping beside KEYS waits for all of it; beside a listing it waits for a page at most.
-        assert meanwhile[len(meanwhile) * 99 // 100] < keys_ms / 2
+        assert pings[len(pings) * 99 // 100] < keys_ms / 2
     else:
-        assert len(meanwhile) > 3, "nobody else was served while the locks were listed"
+        assert len(pings) > 3, "no other command was served while the locks were listed"
 
 
 # Several locks at once
@@ -342,7 +342,7 @@ NAMES = ["a", "b", "c"]
 
 
 def hold_all(parent: Any, kind: str, url: str, log: str) -> None:
-    """Hold all locks again and again, asked for in any order, and write down when, until told to end."""
+    """Hold all locks again and again, asked for in any order, and record when, until the test ends it."""
     import asyncio
     import json
     import os
@@ -358,7 +358,7 @@ def hold_all(parent: Any, kind: str, url: str, log: str) -> None:
 
     def note(leases: Any, since: float) -> None:
         until = clock.now()
-        # Whoever lost them meanwhile held them until its deadline at the latest, which is not known here.
+        # A holder that lost them held them until its deadline at the latest, which is not known here.
         if leases.is_lost:
             return
         line = {"who": os.getpid(), "fences": leases.fences, "since": since, "until": until}
@@ -420,7 +420,7 @@ def test_holders_of_several_locks_in_any_order_never_block_each_other_for_good(
         before = rounds()
         eventually(lambda b=before: rounds() > b + 20)
         children.pop(random.randrange(len(children))).kill()  # wherever it is
-        # The dead one's locks are free within their ttl, and nobody waits in a circle.
+        # The dead one's locks are free within their ttl, and there is no deadlock.
         before = rounds()
         eventually(lambda b=before: rounds() > b + 20)
         children.append(start(random.choice(["async", "blocking"])))
@@ -442,7 +442,7 @@ def test_holders_of_several_locks_in_any_order_never_block_each_other_for_good(
 async def test_an_attempt_at_several_locks_that_lost_its_reply_leaves_none_held(
     valkey: Server, proxy: Callable[[Server], FaultProxy], kind: str
 ) -> None:
-    """It was granted, nobody was told, and somebody began to wait before it was asked again."""
+    """It was granted, the reply was lost, and a waiter came before the call was repeated."""
     through = proxy(valkey)
     # The first pause before asking again is up to a fifth of the interval.
     options: dict[str, Any] = {"timeout": 10, "retry_interval": 5}
@@ -466,7 +466,7 @@ async def test_an_attempt_at_several_locks_that_lost_its_reply_leaves_none_held(
         holding = asyncio.create_task(by_task() if kind == "async" else asyncio.to_thread(by_thread))
         await eventually_async(has_lost.is_set, every=0.0005)
         waiting = asyncio.create_task(others.acquire("b", ttl=60, wait=80))
-        # Not when the ttl of a lease that nobody knows of has passed.
+        # Not when the ttl of an unknown lease has passed.
         async with asyncio.timeout(40):
             lease = await waiting
             await lease.release()

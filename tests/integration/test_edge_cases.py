@@ -210,7 +210,7 @@ def test_a_request_that_is_sent_when_an_older_timer_fires_still_times_out(
 
     async def work() -> None:
         async with leasehold.connect(through.url, timeout=1) as locks:
-            await asyncio.sleep(1.4)  # no timer is set any more
+            await asyncio.sleep(1.4)  # no timer is set
             await locks.inspect("deal")  # sets one
             await asyncio.sleep(0.8)
             through.stall()
@@ -275,7 +275,7 @@ async def test_a_block_cancelled_while_its_end_waits_for_a_renewal_leaves_nothin
 
 
 class OddRedis(redis.Redis):
-    """Fails once, when told to, in a way that no driver should."""
+    """Fails once, on request, in a way that no driver should."""
 
     is_odd = False
 
@@ -305,7 +305,7 @@ def test_a_driver_that_fails_oddly_once_does_not_end_the_keeping_and_shows_in_th
 
 
 @pytest.mark.parametrize("is_watched", [False, True])
-async def test_whoever_waits_for_the_end_hears_of_a_shortened_lease_in_time(
+async def test_waiting_for_the_end_of_a_shortened_lease_ends_in_time(
     valkey: Server, *, is_watched: bool
 ) -> None:
     async with leasehold.connect(valkey.url) as locks:
@@ -414,7 +414,7 @@ def test_a_closed_blocking_client_refuses_at_once_and_closes_again_at_once(valke
     assert time.monotonic() - started_at < 20
 
 
-async def test_a_body_that_abandoned_its_lease_and_then_lost_it_hears_of_a_loss_not_of_a_cancel(
+async def test_a_body_that_abandoned_its_lease_and_then_lost_it_gets_a_loss_and_no_cancel(
     valkey: Server,
 ) -> None:
     async with leasehold.connect(valkey.url) as locks:
@@ -474,7 +474,7 @@ async def test_a_take_asked_again_is_a_grant_also_when_the_counter_is_gone(any_s
 
 
 class RudeFront:
-    """Passes its first connection's greeting on, does something rude after the replies, then behaves."""
+    """Passes its first connection's greeting on, breaks the protocol after the replies, then behaves."""
 
     def __init__(self, port: int, farewell: bytes) -> None:
         self._target = ("127.0.0.1", port)
@@ -541,7 +541,7 @@ async def test_a_connection_that_breaks_right_after_its_handshake_is_not_used(
     with RudeFront(valkey.port, farewell) as front, blocking.connect(front.url, timeout=20) as threads:
         held = await asyncio.to_thread(threads.acquire, "deal", ttl=20, wait=0)
         await asyncio.to_thread(held.release)
-        await eventually_async(lambda: front.connections == 3)  # with the ear
+        await eventually_async(lambda: front.connections == 3)  # with the subscriber
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 70 + ".example"])

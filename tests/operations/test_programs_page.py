@@ -1,33 +1,42 @@
-"""What docs/operations.md shows of the operations is run, so that it stays true."""
+"""Runs every example of docs/programs.md as it is written."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 import redis
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Mapped, mapped_column, sessionmaker
-from tests.operations.pages import Page
+from tests.support.pages import Page
 from tests.support.waiting import LIMIT, eventually_async
 
-from leasehold.operations import STANDARD, Purpose, Purposes
+import leasehold
+from leasehold.operations import STANDARD, Operations, Purpose, Purposes
 from leasehold.operations.guards.http import ReceivedFence, add_fence_problems
 from leasehold.operations.guards.sql import Fenced, guarded_update
+from leasehold.operations.guards.valkey import guarded_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from fastapi import FastAPI
-    from tests.operations.pages import Example
+    from tests.support.pages import Example
     from tests.support.servers import Server
 
-PAGE = Page("docs/operations.md")
+PAGE = Page("docs/programs.md")
+ROWS = "class Deal(Fenced, Base)"
 
 
-def test_every_python_block_of_the_page_on_operations_is_run() -> None:
+def test_every_python_block_of_the_page_on_programs_is_run() -> None:
     assert PAGE.left_out() == []
+
+
+@pytest.fixture
+def names(names: dict[str, Any]) -> dict[str, Any]:
+    return names | {"ops": Operations(names["locks"])}
 
 
 @PAGE.runs("Purposes.from_environ(")
@@ -62,7 +71,44 @@ async def test_work_that_is_done_once(
     assert capsys.readouterr().out == ""
 
 
-@PAGE.runs("load_for_update(")
+async def amount(names: dict[str, Any]) -> int:
+    async with names["sessions"]() as session:
+        return (await session.get_one(names["Deal"], 42)).amount
+
+
+@PAGE.runs(ROWS)
+async def test_rows_are_guarded(example: Example, names: dict[str, Any]) -> None:
+    await example.run(names)
+    assert await amount(names) == 85
+    async with names["sessions"].begin() as session:
+        with pytest.raises(leasehold.StaleFence):
+            await guarded_update(session, names["Deal"], 42, 1, {"amount": 1})
+        with pytest.raises(leasehold.LeaseLost):
+            await guarded_update(session, names["Deal"], 42, names["lease"], {"amount": 1})
+
+
+@PAGE.runs("guarded_get(")
+async def test_keys_are_guarded(example: Example, names: dict[str, Any]) -> None:
+    await example.run(names)
+    assert await names["client"].get("balance:7") == b"10"
+    assert await names["client"].exists("guard:{balance:7}")
+    with pytest.raises(leasehold.StaleFence):
+        await guarded_set(names["client"], "balance:7", 0, 1)
+
+
+@PAGE.runs("ReceivedFence, add_fence_problems")
+async def test_requests_are_guarded(example: Example, names: dict[str, Any]) -> None:
+    await PAGE[ROWS].run(names)
+    await example.run(names)
+    assert await amount(names) == 70
+    refused = await names["web"].put("/deals/42?amount=1", headers={"Leasehold-Fence": "1"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "stale_fence")
+    missing = await names["web"].put("/deals/42?amount=1")
+    assert missing.status_code == 428
+    assert await amount(names) == 70
+
+
+@PAGE.runs("leasehold.blocking.connect(url) as locks")
 async def test_guards_with_threads(
     example: Example, names: dict[str, Any], tmp_path: Path, listening: Callable[[FastAPI], str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""What the documents say is tried, so that it stays true; their examples are run by tests/operations."""
+"""The ACL rights that docs/service.md lists are enough."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import leasehold
 ROOT = Path(__file__).parents[2]
 
 
-async def test_the_rights_that_the_operations_page_names_are_enough(own_server) -> None:
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+async def test_the_rights_that_the_page_lists_are_enough(own_server) -> None:
+    page = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
     sentence = re.search(r"`\+@connection .*?`&leasehold:\*`", page, re.DOTALL)
     assert sentence is not None
     rights = re.findall(r"`(\+@connection [^`]+|~lock:\*|~idempotency:\*|&leasehold:\*)`", sentence[0])

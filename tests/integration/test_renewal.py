@@ -1,4 +1,4 @@
-"""Leases that are kept alive, lost, and told of it (traps 5 to 8; S2, S6, L1, L5)."""
+"""Leases that are renewed or lost, and how their holders learn of it (traps 5 to 8; S2, S6, L1, L5)."""
 
 # ruff: noqa: PT012
 # (what comes out of a block is what is tested here, so the block stands in pytest.raises)
@@ -51,7 +51,7 @@ def hold_in_thread(url: str, growth: float, *, ttl: float, timeout: float = 2) -
 
 
 async def test_a_single_lease_is_renewed_again_and_again(valkey: Server) -> None:
-    """Alone, so that nobody else's renewals keep the keeper awake."""
+    """A single one, so that no other renewals keep the renewer awake."""
     async with leasehold.connect(valkey.url) as locks:
         threads = asyncio.create_task(asyncio.to_thread(hold_in_thread, valkey.url, 3, ttl=6))
         async with locks.lock("deal", ttl=6) as lease:
@@ -306,7 +306,7 @@ async def test_a_grant_that_arrives_after_its_ttl_is_not_reported(valkey: Server
 
 
 @pytest.mark.parametrize("kind", ["async", "blocking"])
-async def test_loss_is_told_in_time_though_the_store_says_nothing(
+async def test_a_loss_is_reported_in_time_though_the_store_is_silent(
     valkey: Server, proxy: Proxy, kind: str
 ) -> None:
     through = proxy(valkey)
@@ -327,7 +327,7 @@ async def test_loss_is_told_in_time_though_the_store_says_nothing(
             told_after = time.monotonic() - started_at
             through.flow()
     # The deadline decides, and not the patience with the store.
-    print(f"told {told_after:.2f} s after the store fell silent, with a ttl of 1 s")
+    print(f"reported {told_after:.2f} s after the store fell silent, with a ttl of 1 s")
 
 
 # Trap 7: the body is stopped, and every exception finds its way
@@ -487,7 +487,7 @@ async def test_timeouts_around_and_inside_work_as_everywhere(valkey: Server) -> 
 
 
 @pytest.mark.parametrize("lost", [["outer"], ["inner"], ["outer", "inner"]])
-async def test_nested_locks_tell_which_one_was_lost_and_give_the_other_back(
+async def test_nested_locks_report_which_one_was_lost_and_release_the_other(
     valkey: Server, lost: list[str]
 ) -> None:
     async with leasehold.connect(valkey.url) as locks:
@@ -502,7 +502,9 @@ async def test_nested_locks_tell_which_one_was_lost_and_give_the_other_back(
         await asyncio.sleep(0)  # nothing is left to be cancelled by
 
 
-async def test_a_body_that_swallows_the_cancel_is_cancelled_once_and_told_at_its_end(valkey: Server) -> None:
+async def test_a_body_that_swallows_the_cancel_is_cancelled_once_and_gets_the_loss_at_its_end(
+    valkey: Server,
+) -> None:
     async with leasehold.connect(valkey.url) as locks:
         cancelled = 0
         with pytest.raises(LeaseLost):
@@ -520,7 +522,7 @@ async def test_a_body_that_swallows_the_cancel_is_cancelled_once_and_told_at_its
         assert asyncio.current_task().cancelling() == 0
 
 
-async def test_a_body_that_only_wants_a_signal_runs_on_and_is_told_at_its_end(valkey: Server) -> None:
+async def test_a_body_that_only_wants_a_signal_runs_on_and_gets_the_loss_at_its_end(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         with pytest.raises(LeaseLost, match="expired"):
             async with locks.lock("deal", ttl=3, on_loss="signal") as lease:
@@ -533,7 +535,7 @@ async def test_a_body_that_only_wants_a_signal_runs_on_and_is_told_at_its_end(va
         assert ran_on
 
 
-async def test_a_thread_is_told_by_its_lease_and_at_the_end_of_the_block(valkey: Server) -> None:
+async def test_a_thread_learns_of_a_loss_from_its_lease_and_at_the_end_of_the_block(valkey: Server) -> None:
     with blocking.connect(valkey.url) as locks:
         with pytest.raises(LeaseLost, match="taken"), locks.lock("deal", ttl=90) as lease:
             lease.check()
@@ -580,7 +582,7 @@ async def test_thousands_of_leases_are_kept_alive_by_one_task(valkey: Server, co
             f"{leases_wanted} leases acquired in {acquired_after:.1f} s, and kept by {renewals} renewals; "
             f"at most {most_tasks} tasks"
         )
-        # This test, the keeper, and for a moment each batch under way; not one for each lease.
+        # This test, the renewer, and for a moment each batch under way; not one for each lease.
         assert most_tasks <= 2 + leases_wanted / 512 + 1
         with valkey.admin() as admin:
             assert len(admin.keys("lock:{deal *}")) == leases_wanted
@@ -598,7 +600,7 @@ def test_many_leases_of_a_blocking_client_are_kept_alive_by_one_thread(valkey: S
         leases = [locks.acquire(f"deal {n}", ttl=9, renew=True) for n in range(leases_wanted)]
         have_grown = [grows(lease, 1) for lease in leases]
         while not all(has_grown() for has_grown in have_grown):
-            assert threading.active_count() <= threads_before + 2  # the keeper and the ear
+            assert threading.active_count() <= threads_before + 2  # the renewer and the subscriber
             time.sleep(0.05)
         for lease in leases:
             lease.release()

@@ -121,7 +121,7 @@ class Traffic:
 
 
 def left_over(server: Server) -> list[str]:
-    """Keys that are there though nobody holds the lock; the counters of fences may stay for a day."""
+    """Keys that exist though the lock is free; the counters of fences may stay for a day."""
     with server.admin(decode_responses=True) as admin:
         keys = list(admin.scan_iter(count=10_000))
         assert all(admin.ttl(key) != -1 for key in random.sample(keys, min(len(keys), 200)))
@@ -187,7 +187,7 @@ async def test_a_cancelled_wait_for_a_busy_lock_leaves_no_trace(valkey: Server) 
     async with leasehold.connect(valkey.url) as locks:
         held = await locks.acquire("busy", ttl=60, holder="me")
         waiters = [asyncio.create_task(locks.acquire("busy", wait=None)) for _ in range(200)]
-        # One stays, so that its client counts as alive, and nobody is dropped who has not left.
+        # One stays, so that its client counts as alive, and no waiter is dropped that has not left.
         patient = asyncio.create_task(locks.acquire("busy", wait=None))
         await eventually_async(lambda: valkey.call("ZCARD", "lock:{busy}:queue") == 201)
         for waiter in random.sample(waiters, len(waiters)):
@@ -223,4 +223,4 @@ async def test_a_timeout_around_a_call_is_a_cancellation_like_any_other(valkey: 
         except TimeoutError:
             await eventually_async(lambda: not valkey.call("EXISTS", "lock:{kept 0}"))
         except LeaseLost:
-            pytest.fail("nobody else had it")
+            pytest.fail("it had no other holder")

@@ -1,11 +1,11 @@
--- The end of the last reader's lease; nothing if nobody reads.
+-- The latest end of a reader's lease; nil if there are no readers.
 local function last_reader_until()
   local last = redis.call('ZREVRANGE', readers, 0, 0, 'WITHSCORES')
   return last[2] and tonumber(last[2])
 end
 
--- Lets a token read until then.
-local function read_until(token, entry, until_ms)
+-- Writes the lease of a reader, which ends at until_ms.
+local function write_reader(token, entry, until_ms)
   redis.call('HSET', people, token, entry)
   redis.call('ZADD', readers, whole(until_ms), token)
   redis.call('EXPIRE', people, 172800)
@@ -13,8 +13,8 @@ local function read_until(token, entry, until_ms)
   write_lock('2s', last_reader_until() - now_ms)
 end
 
--- Forgets the readers whose leases have run out; says whether any are left.
-local function end_readers()
+-- Removes the readers whose leases have ended; returns true if any are left.
+local function drop_ended_readers()
   for _, token in ipairs(redis.call('ZRANGEBYSCORE', readers, '-inf', whole(now_ms))) do
     redis.call('ZREM', readers, token)
     redis.call('HDEL', people, token)

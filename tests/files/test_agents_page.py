@@ -1,42 +1,33 @@
-"""What docs/files.md shows is run, so that it stays true."""
+"""Runs every example of docs/agents.md as it is written."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.operations.pages import Page
+from tests.support.pages import Page
 
 import leasehold
 from leasehold.files import FileLocks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
-    from tests.operations.pages import Example
+    from tests.support.pages import Example
     from tests.support.servers import Server
 
-PAGE = Page("docs/files.md")
+PAGE = Page("docs/agents.md")
 
 
-def test_every_python_block_about_files_is_run() -> None:
+def test_every_python_block_of_the_page_on_agents_is_run() -> None:
     assert PAGE.left_out() == []
 
 
 @pytest.fixture
-def example(request: pytest.FixtureRequest) -> Iterator[Example]:
-    """The example that the test says it runs, see `Page.runs`."""
-    example = replace(request.param, has_run=False)
-    yield example
-    assert example.has_run, f"{example.where} was not run"
-
-
-@pytest.fixture
 async def names(valkey: Server, tmp_path: Path) -> AsyncIterator[dict[str, Any]]:
-    """What examples leave to the reader: a root with two files, a client, and two sessions."""
+    """The names that the examples do not define: a root with two files, a client, and two sessions."""
     root = tmp_path.resolve()
     (root / "src").mkdir()
     (root / "src" / "app.py").write_text("class Old: ...\n")
@@ -66,7 +57,7 @@ async def test_the_first_example_locks_reads_and_writes(
     await names["main"](tmp_path)
     said = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"written under fence \d{16}", said[0])
-    assert said[1:] == ["class New: ...", "both are ours"]
+    assert said[1:] == ["class New: ...", "both are locked"]
 
 
 @PAGE.runs("same[0].sha256 ==")
@@ -102,7 +93,9 @@ async def test_a_lease_without_a_block(example: Example, names: dict[str, Any], 
 
 
 @PAGE.runs("except leasehold.FileBusy")
-async def test_a_refusal_says_who_and_what_for(example: Example, names: dict[str, Any], capsys: Any) -> None:
+async def test_a_refusal_names_the_holder_and_its_purpose(
+    example: Example, names: dict[str, Any], capsys: Any
+) -> None:
     async with names["session"].write("notes.md"):
         await example.run(names)
     said = capsys.readouterr().out
@@ -118,7 +111,7 @@ async def test_a_change_behind_the_lock_is_noticed(
     assert (
         "is not what this session last saw, so it was not written; read it again" in capsys.readouterr().out
     )
-    assert (names["root"] / "notes.md").read_bytes() == b"by a program that knows no locks"
+    assert (names["root"] / "notes.md").read_bytes() == b"by a program that takes no locks"
 
 
 @PAGE.runs("session.restore()")

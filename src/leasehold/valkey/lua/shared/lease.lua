@@ -1,4 +1,4 @@
--- What is left of the lease of a token, given the record as it is; nothing if it holds none.
+-- The remaining ms of the lease of a token, given the current record; nil if it holds none.
 local function left_of(token, kind, held_by, rest)
   local left_ms = 0
   if kind == 's' then
@@ -9,8 +9,8 @@ local function left_of(token, kind, held_by, rest)
   return left_ms > 0 and left_ms or nil
 end
 
--- The fence of a token that holds a lease, and what is left of it.
-local function holding(token, kind, held_by, rest)
+-- The fence and the remaining ms of the lease of a token; nothing if it holds none.
+local function read_lease(token, kind, held_by, rest)
   local left_ms = left_of(token, kind, held_by, rest)
   if not left_ms then return end
   local count
@@ -22,13 +22,13 @@ local function holding(token, kind, held_by, rest)
   return tonumber(count) or restart_fence(fence, '@0'), left_ms
 end
 
--- Extends the lease of a token that holds one, and so claims one that was handed over.
+-- Extends the lease of a token that holds one, which also claims one that was granted from the queue.
 local function extend(token, kind, rest, ttl_ms)
   if kind == 'x' then
     redis.call('PEXPIRE', lock, ttl_ms)
   elseif kind == 's' then
     local _, channel, ticket, _, count, since, holder = read_entry(redis.call('HGET', people, token))
-    read_until(token, make_entry('r', channel, ticket, ttl_ms, count, since, holder), now_ms + ttl_ms)
+    write_reader(token, make_entry('r', channel, ticket, ttl_ms, count, since, holder), now_ms + ttl_ms)
   else
     local channel, ticket, _, public = read_rest(rest)
     write_hold('w', token, channel, ticket, now_ms + ttl_ms, public)

@@ -1,4 +1,4 @@
-"""Every variable that files and their commands read is on the page, and no other."""
+"""docs/agents.md lists every variable that files and their commands read, and no other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from leasehold.cli.files import open_session, secrets
 from leasehold.files import settings
 
-PAGE = Path(__file__).parents[2] / "docs" / "files.md"
+PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 _READ = re.compile(r"\b(?:LOCK|ORCHESTRATOR|RATE_LIMIT)_[A-Z_]+[A-Z]\b|\bLEASEHOLD_[A-Z_]+[A-Z]\b")
 
 

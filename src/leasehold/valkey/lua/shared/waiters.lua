@@ -1,8 +1,8 @@
--- Who waits, and who reads. queue: tokens in the order of their coming. readers: tokens by the end of their leases.
--- people: what is known of each token, and until when each client (by its channel)
--- counts as alive. An entry is kind, channel (16), then 'ticket ttl_ms a b holder'. Kinds: x and s wait, a is their
+-- Waiters and readers. queue: waiting tokens in the order of their arrival. readers: tokens by the end of their
+-- leases. people: a hash with the entry of each token, and for each client, by its channel, until when it counts as
+-- alive. An entry is kind, channel (16), then 'ticket ttl_ms a b holder'. Kinds: x and s wait, a is their
 -- deadline_ms and b their floor; g and r read, a is their fence and b their since_ms; g is not claimed yet.
--- These keys live for two days after their last use; what counts is the times that are written in them.
+-- These keys expire two days after their last use; only the times in the entries decide.
 local function make_entry(kind, channel, ticket, ttl_ms, a, b, holder)
   return kind .. channel .. ticket .. ' ' .. ttl_ms .. ' ' .. a .. ' ' .. b .. ' ' .. holder
 end
@@ -13,13 +13,13 @@ local function read_entry(entry)
   return string.sub(entry, 1, 1), string.sub(entry, 2, 17), ticket, ttl_ms, a, b, holder
 end
 
--- Whether a waiter's client is alive, and the waiter's time not over.
+-- True if a waiter's client is alive and its deadline is not over.
 local function is_waiting(channel, deadline_ms)
   return channel and tonumber(deadline_ms) >= now_ms and (tonumber(redis.call('HGET', people, channel)) or 0) >= now_ms
 end
 
--- The lock's own key outlives the lease by longer than any client waits without looking in: while it is there,
--- nobody passes the queue.
+-- The lock's own key outlives the lease by more than the longest pause between two polls of a client: while the key
+-- exists, no newcomer passes the queue.
 local function write_lock(record, left_ms)
   redis.call('SET', lock, record, 'PX', whole(left_ms + 300000))
 end
@@ -29,7 +29,7 @@ local function write_hold(kind, token, channel, ticket, until_ms, public)
   write_lock('2' .. kind .. token .. rest, until_ms - now_ms)
 end
 
--- From now on somebody waits behind a plain record. Gives the record as it is then.
+-- Replaces a plain record, because a token waits from now on. Returns the new record.
 local function guard_queue(token, rest)
   local channel, ticket, _, public = read_rest(rest)
   write_hold('w', token, channel, ticket, now_ms + redis.call('PTTL', lock), public)

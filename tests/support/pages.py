@@ -1,9 +1,9 @@
 """The examples of a page, each run by a test as it is written.
 
-A module of tests has one page. Its tests say which example they run, and get it as `example`; one of them asserts
-that none is left out::
+A test module has one page. Its tests name the example that they run, and get it as the fixture `example`; one of them
+asserts that no example is left out::
 
-    PAGE = Page("README.md")
+    PAGE = Page("docs/programs.md")
 
     def test_every_python_block_is_run():
         assert PAGE.left_out() == []
@@ -27,10 +27,11 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+
 from tests.support.waiting import LIMIT
 
 ROOT = Path(__file__).parents[2]
-# Also in lists and quotations, and to the end of the page if it is not closed: none may escape.
+# Also in lists and quotations, and to the end of the page if it is not closed: no block may be missed.
 _BLOCK = re.compile(
     r"^[^\w`~\n]*(```+|~~~+) *(\w+)[^\n]*\n(.*?)(?:^[^\w`~\n]*\1 *$|\Z)", re.DOTALL | re.MULTILINE
 )
@@ -38,7 +39,7 @@ _BLOCK = re.compile(
 
 @dataclass(slots=True)
 class Example:
-    """A block of a page; `where` it begins, as in ``README.md:6``."""
+    """A block of a page; `where` is its first line, as in ``README.md:6``."""
 
     path: str
     line: int
@@ -55,10 +56,10 @@ class Example:
         return self.language.lower().startswith("py")
 
     async def run(self, names: dict[str, Any]) -> None:
-        """Run it; it may await at the top. What it needs is in ``names``, and what it defines afterwards, too."""
+        """Runs the block, which may await at the top level, with ``names`` as its globals."""
         self.has_run = True
         names.setdefault("__name__", "__main__")
-        # Moved down to where it stands in the page, so that tracebacks point there.
+        # Moved down to its line in the page, so that tracebacks point there.
         code = "\n" * self.line + self.code
         # Not under this module's __future__: frameworks read annotations, and the page has them as they are.
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -67,7 +68,7 @@ class Example:
             await ready
 
     def run_alone(self, **environ: str) -> str:
-        """What it prints as a program of its own."""
+        """The output of the block as a separate program."""
         self.has_run = True
         ran = subprocess.run(
             [sys.executable, "-c", self.code],
@@ -82,7 +83,7 @@ class Example:
 
 
 class Page:
-    """A document of the project, by its path from the root."""
+    """A page of the documentation, by its path from the root."""
 
     def __init__(self, path: str) -> None:
         text = (ROOT / path).read_text(encoding="utf-8")
@@ -100,11 +101,11 @@ class Page:
         return found[0]
 
     def runs(self, phrase: str) -> pytest.MarkDecorator:
-        """The test runs the example that contains ``phrase``, and fails if it does not."""
+        """Marks a test that runs the example that contains ``phrase``, and fails otherwise."""
         example = self[phrase]
         self._claimed.append(example)
         return pytest.mark.parametrize("example", [pytest.param(example, id=example.where)], indirect=True)
 
     def left_out(self) -> list[str]:
-        """Where there is Python that no test runs."""
+        """The places of Python blocks that no test runs."""
         return [block.where for block in self.blocks if block.is_python and block not in self._claimed]

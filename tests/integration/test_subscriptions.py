@@ -1,4 +1,4 @@
-"""Channels of others on the one connection: heard while it is in full use, and after every reconnect."""
+"""Subscriptions on the one connection: served while it is in full use, and after every reconnect."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import leasehold
 async def test_a_subscription_in_full_use_shifts_no_reply(any_server):
     heard = []
     async with leasehold.connect(any_server.url) as locks:
-        session = await locks.store_access.transport.open_session()
-        before = [asyncio.ensure_future(session.call("ECHO", f"before {n}")) for n in range(500)]
+        connection = await locks.store_access.transport.get_connection()
+        before = [asyncio.ensure_future(connection.call("ECHO", f"before {n}")) for n in range(500)]
         subscribing = asyncio.ensure_future(
             locks.store_access.transport.subscribe("others", heard.append, lambda: None)
         )
         await asyncio.sleep(0)
-        after = [asyncio.ensure_future(session.call("ECHO", f"after {n}")) for n in range(500)]
+        after = [asyncio.ensure_future(connection.call("ECHO", f"after {n}")) for n in range(500)]
         assert await subscribing
         assert [reply.decode() for reply in await asyncio.gather(*before)] == [
             f"before {n}" for n in range(500)
@@ -32,13 +32,13 @@ async def test_a_subscription_in_full_use_shifts_no_reply(any_server):
 
 async def test_a_subscription_given_up_half_way_shifts_no_reply(any_server):
     async with leasehold.connect(any_server.url) as locks:
-        session = await locks.store_access.transport.open_session()
+        connection = await locks.store_access.transport.get_connection()
         subscribing = asyncio.ensure_future(
             locks.store_access.transport.subscribe("others", print, lambda: None)
         )
         await asyncio.sleep(0)
         subscribing.cancel()
-        replies = [await session.call("ECHO", f"{n}") for n in range(20)]
+        replies = [await connection.call("ECHO", f"{n}") for n in range(20)]
         assert replies == [b"%d" % n for n in range(20)]
 
 
@@ -46,11 +46,11 @@ async def test_a_refused_subscription_is_said_and_shifts_no_reply(own_server):
     server = own_server("valkey9", user=["deaf on >pw ~* resetchannels +@all"])
     async with leasehold.connect(f"redis://deaf:pw@127.0.0.1:{server.port}") as locks:
         assert not await locks.store_access.transport.subscribe("others", print, lambda: None)
-        session = await locks.store_access.transport.open_session()
-        assert [await session.call("ECHO", f"{n}") for n in range(20)] == [b"%d" % n for n in range(20)]
+        connection = await locks.store_access.transport.get_connection()
+        assert [await connection.call("ECHO", f"{n}") for n in range(20)] == [b"%d" % n for n in range(20)]
 
 
-async def test_after_a_cut_the_channel_is_heard_again_and_the_gap_is_told(valkey, proxy):
+async def test_after_a_cut_the_subscription_resumes_and_the_gap_is_reported(valkey, proxy):
     way, heard, gaps = proxy(valkey), [], []
     async with leasehold.connect(f"redis://127.0.0.1:{way.port}") as locks:
         assert await locks.store_access.transport.subscribe("others", heard.append, lambda: gaps.append(True))
@@ -62,7 +62,7 @@ async def test_after_a_cut_the_channel_is_heard_again_and_the_gap_is_told(valkey
 
 
 async def test_what_is_not_for_others_still_reaches_the_waiters(valkey):
-    """Hand-over is told on the client's own channel, beside any other."""
+    """Hand-over is notified on the client's own channel, beside any other."""
     async with leasehold.connect(valkey.url, retry_interval=60) as locks:
         assert await locks.store_access.transport.subscribe("others", print, lambda: None)
         first = await locks.acquire("a", ttl=90)

@@ -1,6 +1,6 @@
--- Puts a token at the end of the queue, or leaves it in its place, and its client counts as alive.
--- Gives how many wait, and its place among them.
-local function join(record, mode, token, ttl_ms, floor, wait_ms, live_ms)
+-- Puts a token at the end of the queue, or leaves it in its place, and marks its client as alive.
+-- Returns the length of the queue and the token's place.
+local function join_queue(record, mode, token, ttl_ms, floor, wait_ms, live_ms)
   local channel, ticket, _, public = read_rest(string.sub(record, 35))
   local holder = string.sub(public, string.find(public, ' ', 1, true) + 1)
   local entry = make_entry(mode, channel, ticket, ttl_ms, whole(now_ms + wait_ms), floor, holder)
