@@ -34,7 +34,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from leasehold.documents.principal import Principal
+from leasehold.documents.ports import Principal
 from leasehold.server.auth.tokens import Tokens
 
 DOCUMENTS = 64

@@ -1,4 +1,4 @@
-"""What the tests of documents share: people, and workers that serve them."""
+"""Fixtures of the document tests: editors, and workers that serve them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def own_desk(any_server: Server) -> AsyncIterator[Desk]:
 
 @pytest.fixture
 async def lent_desk(valkey: Server) -> AsyncIterator[Desk]:
-    """On Valkey, over somebody else's client: for what does not depend on the server."""
+    """On Valkey, over redis-py: for what does not depend on the server."""
     async with AsyncExitStack() as opened:
         yield Desk(valkey, BORROWED, opened)
 

@@ -1,4 +1,4 @@
-"""A host application's documents, kept in a dict. It keeps the promises of `leasehold.documents.DocumentStore`."""
+"""A host application that keeps documents in a dict, as `leasehold.documents.DocumentStore` promises."""
 
 from __future__ import annotations
 

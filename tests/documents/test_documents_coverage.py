@@ -1,4 +1,4 @@
-"""Every behaviour of documents runs on every server, and enough of them over a client that is not ours."""
+"""Every behaviour of documents runs on every server, and enough of them over redis-py."""
 
 from __future__ import annotations
 

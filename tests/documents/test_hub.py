@@ -1,4 +1,4 @@
-"""What a worker makes of what it hears: only newer states are told, and each is told what it should see."""
+"""The hub sends newer states only, and to each viewer its own form of them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import replace
 
 import pytest
 from tests.documents.host import DictStore
-from tests.documents.serving import TIMES, Roles
+from tests.documents.workers import TIMES, Roles
 from tests.support.waiting import eventually_async
 
 import leasehold
 from leasehold import StoreRefused, StoreUnavailable
 from leasehold.documents import DocumentLocks, Editor, Event, Hold, Holder, LockState, Taking, Version
-from leasehold.documents.access_control import Gate
-from leasehold.documents.live.expiry_timers import Deadlines
+from leasehold.documents.access_control import PermissionCheck
+from leasehold.documents.live.expiry_timers import ExpiryTimers
 from leasehold.documents.live.hub import Hub
 from leasehold.documents.live.messages import FROM_SERVER, CloseCode
-from leasehold.documents.live.rendering import News, between
-from leasehold.documents.live.worker_notices import Notices
+from leasehold.documents.live.rendering import EventRenderer, infer_event
+from leasehold.documents.live.worker_notices import WorkerNotices
 from leasehold.documents.state import ENDED
 
 ANA, ANA_ELSEWHERE = Editor("ana", "Ana", "tab-1"), Editor("ana", "Ana", "tab-2")
@@ -67,19 +67,19 @@ def free(*, fence: int = 5, reason: str | None = "released", by: Editor | None =
         pytest.param(free(), free(fence=9), "document_unlocked", ANA, id="held and released meanwhile"),
     ],
 )  # fmt: skip
-def test_what_was_missed_is_told_by_its_outcome(known, now, kind, by) -> None:
-    event = between(known, now)
+def test_a_lost_event_is_inferred_from_the_states(known, now, kind, by) -> None:
+    event = infer_event(known, now)
     assert (event.kind, event.state, event.saved) == (kind, now, None)
     assert event.triggered_by == (by and by.person)
 
 
-def test_that_nothing_is_known_of_a_free_lock_is_no_news() -> None:
-    assert between(free(), free(fence=9, reason=None)) is None
-    assert between(free(reason=None), free(fence=9, reason=None)) is None
+def test_a_free_lock_that_the_store_has_lost_is_no_event() -> None:
+    assert infer_event(free(), free(fence=9, reason=None)) is None
+    assert infer_event(free(reason=None), free(fence=9, reason=None)) is None
 
 
-def test_each_is_told_whether_it_is_them() -> None:
-    news = News(Event("document_locked", held(), ANA.person))
+def test_each_viewer_sees_whether_it_is_the_holder() -> None:
+    news = EventRenderer(Event("document_locked", held(), ANA.person))
     texts = [news.for_others(), news.for_holder(ANA_ELSEWHERE), news.for_holder(ANA)]
     seen = []
     for text in texts:
@@ -90,14 +90,14 @@ def test_each_is_told_whether_it_is_them() -> None:
     assert seen == [(False, False), (True, False), (True, True)]
 
 
-def test_a_change_is_written_once_for_everybody() -> None:
-    news = News(Event("document_locked", held(), ANA.person))
+def test_a_change_is_rendered_once_for_all_others() -> None:
+    news = EventRenderer(Event("document_locked", held(), ANA.person))
     assert news.for_others() is news.for_others()
     assert news.for_holder(ANA) is news.for_holder(replace(ANA))
 
 
 class Watcher:
-    """Stands in for a socket: remembers what it is told, and with which code it was closed."""
+    """Stands in for a socket: keeps the messages and the close code."""
 
     def __init__(self, editor: Editor) -> None:
         self.editor = editor
@@ -108,8 +108,8 @@ class Watcher:
     def close(self, code) -> None:
         self.code = code
 
-    def tell(self, what, text) -> None:
-        assert what == "doc"
+    def publish(self, topic, text) -> None:
+        assert topic == "doc"
         self.told.append(json.loads(text))
 
     @property
@@ -119,10 +119,14 @@ class Watcher:
 
 @asynccontextmanager
 async def watched(valkey):
-    """A hub that listens to nobody, the document's lock, and a watcher."""
+    """A hub without a subscription, the document's room, and a watcher."""
     async with leasehold.connect(valkey.url) as client:
         documents = DocumentLocks(client, DictStore("doc"), times=TIMES)
-        hub = Hub(documents, gate=Gate(Roles()), notices=Notices(client.store_access.transport))
+        hub = Hub(
+            documents,
+            permissions=PermissionCheck(Roles()),
+            notices=WorkerNotices(client.store_access.transport),
+        )
         watcher = Watcher(BOB)
         async with hub.joining("doc") as room:
             room.members.add(watcher)
@@ -138,13 +142,13 @@ def newest(room, **changes) -> LockState:
     return replace(held(read_at=room.state.read_at + 1), version=version, **changes)
 
 
-async def test_what_is_not_newer_is_dropped(valkey) -> None:
+async def test_a_state_that_is_not_newer_is_dropped(valkey) -> None:
     async with watched(valkey) as (hub, room, watcher):
         state = newest(room)
-        learn_late = hub.reading()  # what it reads may be from before
-        hub.hear(Event("document_locked", state, ANA.person))
+        learn_late = hub.begin_read()  # what it reads may be from before
+        hub.on_event(Event("document_locked", state, ANA.person))
         assert watcher.kinds == ["document_locked"]
-        hub.hear(Event("document_locked", state, ANA.person))
+        hub.on_event(Event("document_locked", state, ANA.person))
         fence = state.version.fence
         older = [
             replace(state, version=Version(fence - 1, 0)),
@@ -154,18 +158,18 @@ async def test_what_is_not_newer_is_dropped(valkey) -> None:
             ),
         ]
         for each in older:
-            hub.hear(Event("document_unlocked", each, ANA.person))
+            hub.on_event(Event("document_unlocked", each, ANA.person))
             learn_late(each)
         assert watcher.kinds == ["document_locked"]
         assert room.state == state
         assert watcher.code is None
 
 
-async def test_what_is_read_after_the_newest_was_learnt_is_true_although_it_is_older(valkey) -> None:
-    """The store has lost data. Whoever watches would drop what is older, and so has to join again."""
+async def test_a_read_after_the_last_update_is_right_although_it_is_older(valkey) -> None:
+    """The store has lost data. Watchers would drop the older state, and so have to reconnect."""
     async with watched(valkey) as (hub, room, watcher):
         state = newest(room)
-        hub.hear(Event("document_locked", state, ANA.person))
+        hub.on_event(Event("document_locked", state, ANA.person))
         # The clock of the machine that took over may be behind, too.
         before = replace(
             state,
@@ -174,19 +178,19 @@ async def test_what_is_read_after_the_newest_was_learnt_is_true_although_it_is_o
             read_at=70,
             held_until=75,
         )
-        hub.reading()(before)
+        hub.begin_read()(before)
         assert room.state == before
         assert watcher.kinds == ["document_locked"]
         assert watcher.code == CloseCode.GOING_AWAY
-        (timer,) = hub._deadlines._timers.values()
+        (timer,) = hub._timers._timers.values()
         assert timer.when() - asyncio.get_running_loop().time() < 6  # the end of Olga's hold, not of Ana's
-        hub.hear(Event("document_locked", state, ANA.person))
-        assert room.state == state  # said by whoever knows no better; the next look tells
+        hub.on_event(Event("document_locked", state, ANA.person))
+        assert room.state == state  # from a process that is behind; the next read corrects it
 
 
 async def test_a_read_that_was_overtaken_by_another_counts_only_if_it_is_newer(valkey) -> None:
     async with watched(valkey) as (hub, room, watcher):
-        first, second = hub.reading(), hub.reading()
+        first, second = hub.begin_read(), hub.begin_read()
         state = newest(room)
         older = replace(state, version=Version(state.version.fence - 1, 0))
         second(state)
@@ -207,17 +211,17 @@ async def test_steps_of_one_hold_come_in_their_order(valkey) -> None:
         fence = state.version.fence
         marked = replace(state, version=Version(fence, 1), taking=Taking(OLGA, state.read_at + 3))
         ended = replace(state, version=Version(fence, ENDED), holder=None, held_until=None)
-        hub.hear(Event("document_force_save_requested", marked, OLGA.person))
-        hub.hear(Event("document_locked", state, ANA.person))
-        hub.hear(Event("document_unlocked", ended, ANA.person))
-        hub.hear(Event("document_force_save_requested", marked, OLGA.person))
+        hub.on_event(Event("document_force_save_requested", marked, OLGA.person))
+        hub.on_event(Event("document_locked", state, ANA.person))
+        hub.on_event(Event("document_unlocked", ended, ANA.person))
+        hub.on_event(Event("document_force_save_requested", marked, OLGA.person))
         assert watcher.kinds == ["document_force_save_requested", "document_unlocked"]
 
 
-async def test_an_extended_hold_is_no_news_but_it_is_known(valkey) -> None:
+async def test_an_extended_hold_is_no_event_but_updates_the_state(valkey) -> None:
     async with watched(valkey) as (hub, room, watcher):
         state = newest(room)
-        learn = hub.reading()
+        learn = hub.begin_read()
         learn(state)
         extended = replace(state, read_at=state.read_at + 10, held_until=state.held_until + 10)
         learn(extended)
@@ -227,31 +231,31 @@ async def test_an_extended_hold_is_no_news_but_it_is_known(valkey) -> None:
         assert watcher.kinds == ["document_locked"]
 
 
-async def test_a_hold_that_was_shortened_in_the_books_is_looked_at_when_it_ends(valkey, ana) -> None:
-    """The timer of a hold is the newest one's, and what it finds is told, though nothing was heard."""
+async def test_a_hold_that_was_shortened_in_the_store_is_read_when_it_ends(valkey, ana) -> None:
+    """The timer is that of the newest state, and the state that it reads is sent, although no event came."""
     async with watched(valkey) as (hub, _, watcher):
         granted = await hub.documents.acquire("doc", ana)
-        hub.reading()(granted.state)
+        hub.begin_read()(granted.state)
         valkey.call("DEL", "doc_lock:{doc}", "doc_lock:{doc}:history", "doc_lock:{doc}:held_until")
-        hub.reading()(
+        hub.begin_read()(
             replace(granted.state, read_at=granted.state.read_at + 1, held_until=granted.state.read_at + 1.01)
         )
         await eventually_async(lambda: watcher.kinds == ["document_locked", "document_unlocked"])
 
 
-async def test_a_room_without_anybody_is_gone_with_its_timer(valkey, ana) -> None:
+async def test_an_empty_room_is_removed_with_its_timer(valkey, ana) -> None:
     async with watched(valkey) as (hub, _, watcher):
-        hub.reading()((await hub.documents.acquire("doc", ana)).state)
-        assert hub._deadlines._timers
+        hub.begin_read()((await hub.documents.acquire("doc", ana)).state)
+        assert hub._timers._timers
         hub.leave(watcher, "doc")
         assert not hub._rooms
-        assert not hub._deadlines._timers
+        assert not hub._timers._timers
         hub.leave(watcher, "doc")
 
 
-async def test_nothing_is_known_of_what_nobody_watches(valkey) -> None:
+async def test_a_document_that_is_not_watched_has_no_state(valkey) -> None:
     async with watched(valkey) as (hub, _, watcher):
-        hub.hear(Event("document_locked", replace(held(), document_id="other"), ANA.person))
+        hub.on_event(Event("document_locked", replace(held(), document_id="other"), ANA.person))
         assert list(hub._rooms) == ["doc"]
         assert not watcher.told
 
@@ -260,7 +264,11 @@ async def test_a_join_that_fails_leaves_no_room_behind(valkey, own_server) -> No
     server = own_server("valkey9")
     async with leasehold.connect(server.url, timeout=0.3) as client:
         documents = DocumentLocks(client, DictStore("doc"), times=TIMES)
-        hub = Hub(documents, gate=Gate(Roles()), notices=Notices(client.store_access.transport))
+        hub = Hub(
+            documents,
+            permissions=PermissionCheck(Roles()),
+            notices=WorkerNotices(client.store_access.transport),
+        )
         server.kill()
         with pytest.raises(StoreUnavailable):
             async with hub.joining("doc"):
@@ -269,7 +277,7 @@ async def test_a_join_that_fails_leaves_no_room_behind(valkey, own_server) -> No
 
 
 class Reading:
-    """Answers looks as it is told, and remembers what was asked."""
+    """Answers reads as given, and keeps what was read."""
 
     def __init__(self, *answers) -> None:
         self.answers = list(answers)
@@ -293,87 +301,87 @@ class Reading:
 @asynccontextmanager
 async def looking(*answers):
     reading = Reading(*answers)
-    deadlines = Deadlines(reading.read, lambda: reading.learn)
+    timers = ExpiryTimers(reading.read, lambda: reading.learn)
     try:
-        yield reading, deadlines
+        yield reading, timers
     finally:
-        await deadlines.close()
+        await timers.close()
 
 
-async def test_a_store_that_does_not_answer_is_asked_until_it_does() -> None:
+async def test_a_read_is_repeated_until_the_store_answers() -> None:
     failures = [StoreUnavailable("away")] * 3
-    async with looking(*failures) as (reading, deadlines):
-        deadlines.look(["a", "b"])
+    async with looking(*failures) as (reading, timers):
+        timers.read_now(["a", "b"])
         await eventually_async(lambda: reading.learnt == ["a", "b"])
         assert reading.asked == [["a", "b"]] * 4
 
 
-async def test_one_that_fails_does_not_hide_the_others() -> None:
-    async with looking(StoreRefused("what is this?"), StoreRefused("what is this?")) as (reading, deadlines):
-        deadlines.look(["bad", "good", "better"])
+async def test_one_unreadable_lock_does_not_hide_the_others() -> None:
+    async with looking(StoreRefused("what is this?"), StoreRefused("what is this?")) as (reading, timers):
+        timers.read_now(["bad", "good", "better"])
         await eventually_async(lambda: reading.learnt == ["good", "better"])
         assert reading.asked == [["bad", "good", "better"], ["bad"], ["good"], ["better"]]
-        assert list(deadlines._timers) == ["bad"]  # it will be asked again
+        assert list(timers._timers) == ["bad"]  # it will be asked again
 
 
-async def test_one_that_cannot_be_read_is_looked_at_again_later(monkeypatch) -> None:
+async def test_an_unreadable_lock_is_read_again_later(monkeypatch) -> None:
     monkeypatch.setattr("leasehold.documents.live.expiry_timers._UNREADABLE_EVERY", 0.05)
-    async with looking({"good"}, set()) as (reading, deadlines):
-        deadlines.look(["bad", "good"])
+    async with looking({"good"}, set()) as (reading, timers):
+        timers.read_now(["bad", "good"])
         await eventually_async(lambda: reading.learnt == ["good", "bad"])
         assert reading.asked == [["bad", "good"], ["bad"], ["bad"]]
 
 
-async def test_many_that_are_due_together_are_looked_at_in_batches() -> None:
-    async with looking() as (reading, deadlines):
-        deadlines.look([str(number) for number in range(250)])
+async def test_many_due_locks_are_read_in_batches() -> None:
+    async with looking() as (reading, timers):
+        timers.read_now([str(number) for number in range(250)])
         await eventually_async(lambda: len(reading.learnt) == 250)
         assert [len(batch) for batch in reading.asked] == [100, 100, 50]
 
 
-async def test_what_is_asked_for_while_it_is_looked_at_is_looked_at_again() -> None:
+async def test_a_lock_requested_during_its_read_is_read_again() -> None:
     """The answer that is on its way may be from before the change that was missed."""
-    async with looking() as (reading, deadlines):
+    async with looking() as (reading, timers):
         reading.let_go.clear()
-        deadlines.look(["a", "b"])
+        timers.read_now(["a", "b"])
         await eventually_async(lambda: reading.asked)
-        deadlines.look(["b", "c"])
+        timers.read_now(["b", "c"])
         reading.let_go.set()
         await eventually_async(lambda: reading.learnt == ["a", "b", "b", "c"])
         assert reading.asked == [["a", "b"], ["b", "c"]]
 
 
-async def test_what_could_not_be_read_is_asked_for_before_what_came_later() -> None:
-    async with looking(StoreUnavailable("away")) as (reading, deadlines):
+async def test_locks_of_a_failed_read_come_before_later_ones() -> None:
+    async with looking(StoreUnavailable("away")) as (reading, timers):
         reading.let_go.clear()
-        deadlines.look(["a", "b"])
+        timers.read_now(["a", "b"])
         await eventually_async(lambda: reading.asked)
-        deadlines.look(["b", "c"])
+        timers.read_now(["b", "c"])
         reading.let_go.set()
         await eventually_async(lambda: reading.learnt == ["a", "b", "c"])
         assert reading.asked == [["a", "b"], ["a", "b", "c"]]
 
 
 @pytest.mark.parametrize("answer", [set(), StoreUnavailable("away")], ids=["unreadable", "unavailable"])
-async def test_what_was_dropped_while_it_was_looked_at_is_not_looked_at_again(answer) -> None:
-    async with looking(answer) as (reading, deadlines):
+async def test_a_lock_dropped_during_its_read_is_not_read_again(answer) -> None:
+    async with looking(answer) as (reading, timers):
         reading.let_go.clear()
-        deadlines.look(["gone"])
+        timers.read_now(["gone"])
         await eventually_async(lambda: reading.asked)
-        deadlines.drop("gone")
+        timers.drop("gone")
         reading.let_go.set()
-        await eventually_async(lambda: deadlines._looking is None)
-        assert not deadlines._timers
+        await eventually_async(lambda: timers._reading is None)
+        assert not timers._timers
         assert reading.asked == [["gone"]]
 
 
-async def test_a_mark_is_looked_at_when_it_lapses_and_a_hold_when_it_ends() -> None:
-    async with looking() as (_, deadlines):
+async def test_a_lock_is_read_when_its_mark_lapses_and_when_its_hold_ends() -> None:
+    async with looking() as (_, timers):
         loop = asyncio.get_running_loop()
         for state, left in ((held(), 45), (held(step=1, taker=OLGA), 4)):
             before = loop.time()
-            deadlines.set(state)
-            (timer,) = deadlines._timers.values()
+            timers.set(state)
+            (timer,) = timers._timers.values()
             assert before + left <= timer.when() <= loop.time() + left + 0.5
-        deadlines.set(free())
-        assert not deadlines._timers
+        timers.set(free())
+        assert not timers._timers

@@ -1,4 +1,4 @@
-"""Everybody who watches learns what happens: through other workers, without pub/sub, and beside those who do not read."""
+"""Changes reach every socket: through other workers, without pub/sub, and beside sockets that do not read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 import redis.asyncio
-from tests.documents.serving import host
+from tests.documents.workers import host
 from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
@@ -26,7 +26,7 @@ async def made(valkey):
         yield application
 
 
-async def test_what_one_worker_does_is_told_by_the_others(made) -> None:
+async def test_changes_of_one_worker_reach_the_sockets_of_the_others(made) -> None:
     here, there = await made.worker(times=Times(save_within=0.3)), await made.worker()
     vera, ana = await there.socket("vera", None, "doc"), await there.socket("ana", "one", "doc")
     bystander = await there.socket("vera", None, "other")
@@ -52,7 +52,7 @@ async def test_what_one_worker_does_is_told_by_the_others(made) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("pushes", ["heard", "cut"])
-async def test_an_expiry_is_told_within_a_second_after_the_ttl(valkey, proxy, pushes) -> None:
+async def test_an_expiry_is_sent_within_a_second_after_the_ttl(valkey, proxy, pushes) -> None:
     """With pub/sub cut as well: the timers of the workers that watch are enough."""
     way = proxy(valkey)
     async with host(valkey.url) as made:
@@ -76,7 +76,7 @@ async def test_an_expiry_is_told_within_a_second_after_the_ttl(valkey, proxy, pu
         assert (way.pushes_dropped > 0) == (pushes == "cut")
 
 
-async def test_a_hold_that_is_extended_is_told_to_have_expired_when_it_has(valkey, proxy) -> None:
+async def test_an_extended_hold_is_sent_as_expired_only_when_it_has_expired(valkey, proxy) -> None:
     """The worker that watches has not heard of the heartbeat, and looks when the hold was to end before it."""
     way = proxy(valkey)
     async with host(valkey.url) as made:
@@ -93,7 +93,7 @@ async def test_a_hold_that_is_extended_is_told_to_have_expired_when_it_has(valke
         assert expired["timestamp"] >= ends_at
 
 
-async def test_a_force_take_that_nobody_withdraws_is_told_to_have_lapsed(valkey, proxy) -> None:
+async def test_a_force_take_that_is_never_withdrawn_is_sent_as_lapsed(valkey, proxy) -> None:
     """The taker's process died: the mark runs out by itself, and its end is derived."""
     way = proxy(valkey)
     async with host(valkey.url) as made:
@@ -117,7 +117,7 @@ async def test_a_force_take_that_nobody_withdraws_is_told_to_have_lapsed(valkey,
             await taking
 
 
-async def test_what_was_missed_while_the_store_was_away_is_told_afterwards(valkey, proxy) -> None:
+async def test_changes_during_an_outage_of_the_store_are_sent_afterwards(valkey, proxy) -> None:
     way = proxy(valkey)
     async with host(valkey.url) as made:
         here, there = await made.worker(), await made.worker(url=way.url)
@@ -136,8 +136,8 @@ async def test_what_was_missed_while_the_store_was_away_is_told_afterwards(valke
 
 
 @pytest.mark.parametrize("before", ["free", "held"])
-async def test_what_a_restart_from_an_older_snapshot_has_lost_is_shown_to_nobody(own_server, before) -> None:
-    """Whoever was told of it is sent away, to join again; whoever joins is told what is true now."""
+async def test_a_state_lost_by_a_restart_from_an_older_snapshot_is_not_shown(own_server, before) -> None:
+    """Sockets that got the lost state are closed, to reconnect; each join returns the current state."""
     server = own_server()
     async with host(server.url) as made:
         worker = await made.worker(times=Times(ttl=600, heartbeat=10))
@@ -168,7 +168,7 @@ async def test_what_a_restart_from_an_older_snapshot_has_lost_is_shown_to_nobody
         assert told["lock_holder"]["user_id"] == "olga"
 
 
-async def test_rights_and_sign_ins_that_ended_while_the_store_was_away_end_afterwards(valkey, proxy) -> None:
+async def test_permissions_and_logins_that_ended_during_an_outage_end_afterwards(valkey, proxy) -> None:
     way = proxy(valkey)
     async with host(valkey.url) as made:
         here, there = await made.worker(), await made.worker(url=way.url)
@@ -185,7 +185,7 @@ async def test_rights_and_sign_ins_that_ended_while_the_store_was_away_end_after
         await stays.silence()
 
 
-async def test_rights_and_sessions_end_in_every_worker(made) -> None:
+async def test_permissions_and_logins_end_in_every_worker(made) -> None:
     here, there = await made.worker(), await made.worker()
     vera, ana = await there.socket("vera", None, "doc"), await there.socket("ana.s1")
     made.roles.roles["vera"] = None
@@ -195,7 +195,7 @@ async def test_rights_and_sessions_end_in_every_worker(made) -> None:
     assert await ana.closed() == 4401
 
 
-async def test_whoever_comes_again_is_shown_what_is_true(made) -> None:
+async def test_a_socket_that_reconnects_gets_the_current_state(made) -> None:
     worker = await made.worker()
     first = await worker.socket("vera", None, "doc")
     await worker.lock("ana")
@@ -210,12 +210,12 @@ async def test_whoever_comes_again_is_shown_what_is_true(made) -> None:
     await again.hear("document_unlocked")
 
 
-async def test_what_happens_while_the_lock_is_read_for_a_join_is_not_missed(made) -> None:
+async def test_a_change_during_the_read_of_a_join_is_not_missed(made) -> None:
     here, there = await made.worker(), await made.worker()
     vera = await there.socket("vera")
     heard: list[str] = []
     there.router.documents.listen(lambda event: heard.append(event.kind), lambda: None)
-    assert await there.router.documents._bulletin.open()
+    assert await there.router.documents._events.subscribe()
     read = there.router.documents.state
 
     async def read_and_be_slow(document_id):
@@ -230,7 +230,7 @@ async def test_what_happens_while_the_lock_is_read_for_a_join_is_not_missed(made
     await vera.silence()
 
 
-async def test_a_join_in_the_middle_of_changes_misses_none_of_them(made) -> None:
+async def test_a_join_during_changes_misses_none_of_them(made) -> None:
     """The lock state in `joined`, followed by newer ones only, always ends with what is true."""
     here, there = await made.worker(), await made.worker()
     stop = asyncio.Event()
@@ -268,18 +268,18 @@ def version_of(lock) -> tuple[int, int]:
 
 @pytest.fixture
 def unchecked(monkeypatch) -> None:
-    """Nobody looks into the store, which knows nothing of the changes that `tell_steps` makes up."""
-    monkeypatch.setattr("leasehold.documents.live.hub._LOOK_EVERY", 3600.0)
+    """The store is not read: it does not have the changes that `tell_steps` makes up."""
+    monkeypatch.setattr("leasehold.documents.live.hub._READ_EVERY", 3600.0)
 
 
 async def tell_steps(worker, first: int, last: int, until=lambda: False) -> int:
-    """Tell the hub of changes as the store would, until something has happened; the last one."""
+    """Pass changes to the hub as the store would, until a condition holds; returns the last one."""
     state = worker.hub._rooms["doc"].state
     assert state.is_locked
     for step in range(first, last):
         version = Version(state.version.fence, step)
         told = replace(state, version=version, read_at=state.read_at + step / 1000)
-        worker.hub.hear(Event("document_locked", told, told.holder.editor.person))
+        worker.hub.on_event(Event("document_locked", told, told.holder.editor.person))
         await asyncio.sleep(0)
         if until():
             return step
@@ -287,12 +287,12 @@ async def tell_steps(worker, first: int, last: int, until=lambda: False) -> int:
 
 
 async def stalled(worker):
-    """Somebody who watches and does not read any more, and the worker's end of it."""
+    """A watcher that has stopped reading, and the worker's side of its socket."""
     talk = await worker.socket("bob", None, "doc", max_queue=1)
     await worker.lock("ana")
     await talk.hear("document_locked")
     talk.socket.transport.pause_reading()
-    (slow,) = worker.hub.attendance.of("bob")
+    (slow,) = worker.hub.presence.of("bob")
     return talk, slow
 
 
@@ -305,7 +305,7 @@ def hasty(monkeypatch) -> None:
 
 @pytest.mark.usefixtures("unchecked", "hasty")
 @pytest.mark.parametrize("protocol", ["ours", "websockets-sansio"])
-async def test_a_socket_that_does_not_read_is_closed_and_the_others_hear_everything(made, protocol) -> None:
+async def test_a_socket_that_does_not_read_is_closed_and_the_others_get_every_change(made, protocol) -> None:
     options = {} if protocol == "ours" else {"uvicorn_ws": protocol}
     worker = await made.worker(limits=SocketLimits(drain_within=600), **options)
     _, slow = await stalled(worker)
@@ -316,7 +316,7 @@ async def test_a_socket_that_does_not_read_is_closed_and_the_others_hear_everyth
     told = await tell_steps(worker, blocked_at + 1, blocked_at + 100)
     assert len(slow.outbox._newest) == 1
     slow.outbox._give_up()  # as when its time is over: however long the above has taken, that was not yet
-    await eventually_async(lambda: not worker.hub.attendance.of("bob"))
+    await eventually_async(lambda: not worker.hub.presence.of("bob"))
     assert len(worker.hub._rooms["doc"].members) == 1
     await worker.unlock("ana")
     steps = await asyncio.wait_for(hearing, LIMIT)
@@ -346,7 +346,7 @@ async def test_a_socket_that_reads_again_in_time_gets_the_newest_state_and_not_a
 
 
 @pytest.mark.usefixtures("unchecked")
-async def test_a_peer_that_does_not_read_is_told_why_if_it_ever_does(made, monkeypatch) -> None:
+async def test_a_peer_that_does_not_read_gets_the_close_code_if_it_ever_does(made, monkeypatch) -> None:
     """Where the server can cut: the close waits behind what was not read, and the connection is ended anyway."""
     monkeypatch.setattr("leasehold.documents.live.socket._CLOSE_WITHIN", LIMIT)
     worker = await made.worker(limits=SocketLimits(drain_within=0.3))
@@ -367,7 +367,7 @@ async def test_a_peer_that_never_reads_is_cut(made) -> None:
     await eventually_async(lambda: slow._task is None)
 
 
-async def test_a_worker_that_ends_says_that_it_goes_away(made) -> None:
+async def test_a_worker_that_ends_closes_its_sockets_as_going_away(made) -> None:
     worker = await made.worker()
     talks = [await worker.socket("vera", None, "doc") for _ in range(3)]
     talks.append(await worker.connect())
@@ -375,10 +375,10 @@ async def test_a_worker_that_ends_says_that_it_goes_away(made) -> None:
     assert [await talk.closed() for talk in talks] == [1012] * 4
 
 
-async def test_sockets_are_sent_away_by_the_application_itself_where_the_server_does_not(made) -> None:
+async def test_the_application_closes_its_sockets_where_the_server_does_not(made) -> None:
     worker = await made.worker()
     talks = [await worker.socket("vera", None, "doc"), await worker.connect()]
-    await eventually_async(lambda: worker.hub.attendance.connecting)
+    await eventually_async(lambda: worker.hub.presence.connecting)
     async with worker.router.running():
         pass
     assert [await talk.closed() for talk in talks] == [1012] * 2
@@ -386,7 +386,7 @@ async def test_sockets_are_sent_away_by_the_application_itself_where_the_server_
 
 
 class Wire:
-    """An ASGI server that is not uvicorn: whatever is sent to its peer waits for ever once it is `stuck`."""
+    """An ASGI server that is not uvicorn: every message to its peer waits for ever once it is `stuck`."""
 
     def __init__(self) -> None:
         self.said: asyncio.Queue = asyncio.Queue()
@@ -406,39 +406,39 @@ class Wire:
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_a_server_that_cannot_cut_a_peer_is_left_to_itself(made) -> None:
+async def test_a_socket_of_a_server_that_cannot_cut_is_given_up(made) -> None:
     worker = await made.worker()
     wire = Wire()
     socket = Socket(worker.hub, receive=wire.receive, send=wire.send)
     endpoint = worker.router.routes[-1].app
-    running = asyncio.create_task(socket.run(endpoint._admitting.admit, endpoint._talking.answer))
+    running = asyncio.create_task(socket.run(endpoint._authenticator.verify, endpoint._handlers.answer))
     wire.says("authenticate", token="ana")
     await eventually_async(lambda: wire.sent)
     wire.stuck = True
     socket.close(CloseCode.TOO_SLOW)
     await asyncio.wait_for(running, LIMIT)
-    assert not worker.hub.attendance.of(None)
+    assert not worker.hub.presence.of(None)
 
 
-async def test_a_server_that_cancels_a_socket_is_not_hindered(made) -> None:
+async def test_a_server_may_cancel_a_socket(made) -> None:
     worker = await made.worker()
     wire = Wire()
     socket = Socket(worker.hub, receive=wire.receive, send=wire.send)
     endpoint = worker.router.routes[-1].app
-    running = asyncio.create_task(socket.run(endpoint._admitting.admit, endpoint._talking.answer))
+    running = asyncio.create_task(socket.run(endpoint._authenticator.verify, endpoint._handlers.answer))
     wire.says("authenticate", token="ana")
     await eventually_async(lambda: wire.sent)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert not worker.hub.attendance.of(None)
+    assert not worker.hub.presence.of(None)
 
 
-async def test_an_unreadable_record_blinds_nobody_to_the_other_documents(made, valkey) -> None:
+async def test_an_unreadable_record_does_not_hide_changes_of_other_documents(made, valkey) -> None:
     worker = await made.worker()
     vera = await worker.socket("vera", None, "doc", "other")
     valkey.call("SET", "doc_lock:{doc}", "from another version", "PX", 60_000)
-    worker.hub._look_at_all()
+    worker.hub._read_all()
     assert (await vera.ask("join", document_id="doc"))["code"] == "store_refused"
     await worker.lock("ana", "other")
     assert (await vera.hear("document_locked"))["document_id"] == "other"
@@ -450,7 +450,7 @@ async def test_an_unreadable_record_blinds_nobody_to_the_other_documents(made, v
     assert (await vera.hear("document_locked"))["document_id"] == "doc"
 
 
-async def test_over_a_client_that_cannot_listen_changes_are_looked_for(made, valkey) -> None:
+async def test_without_pub_sub_changes_are_polled(made, valkey) -> None:
     lent = redis.asyncio.Redis.from_url(valkey.url)
     worker = await made.worker()
     async with leasehold.from_client(lent) as client:

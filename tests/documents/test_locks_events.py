@@ -1,4 +1,4 @@
-"""What everybody is told, in every process."""
+"""Events of document locks, in every process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 
-from tests.documents.cancelling import give_up
+from tests.documents.cancellation import give_up
 from tests.documents.conftest import HASTY, passed
 from tests.support.waiting import eventually_async
 
@@ -40,7 +40,7 @@ async def listening(desk, **options):
     return locks, ear
 
 
-async def test_every_change_is_told_to_every_process_with_all_that_there_is_to_know(own_desk, ana, bob, olga):
+async def test_every_change_is_published_to_every_process_with_its_state(own_desk, ana, bob, olga):
     # So long that no mark lapses and is made again, however slow the machine.
     locks = await own_desk.worker(times=replace(HASTY, save_within=2))
     _, ear = await listening(own_desk)
@@ -60,7 +60,7 @@ async def test_every_change_is_told_to_every_process_with_all_that_there_is_to_k
     assert (unlocked.state, unlocked.triggered_by, unlocked.saved) == (released, olga.person, None)
 
 
-async def test_an_event_names_its_document_whatever_that_is_called(own_desk, ana):
+async def test_an_event_names_its_document_for_any_name(own_desk, ana):
     locks, ear = await listening(own_desk)
     document_id = 'ein {Entwurf} %7B "✍"\n'
     own_desk.host.documents[document_id] = own_desk.host["doc"]
@@ -69,7 +69,7 @@ async def test_an_event_names_its_document_whatever_that_is_called(own_desk, ana
     assert ear.events[0].state == granted.state
 
 
-async def test_what_changes_nothing_is_not_told(own_desk, ana, bob):
+async def test_a_call_that_changes_nothing_publishes_no_event(own_desk, ana, bob):
     locks, ear = await listening(own_desk)
     await locks.acquire("doc", ana)
     await locks.acquire("doc", ana)
@@ -85,7 +85,7 @@ async def test_what_changes_nothing_is_not_told(own_desk, ana, bob):
     assert await ear.kinds(2) == ["locked", "unlocked"]
 
 
-async def test_a_move_is_told_as_a_new_hold(own_desk, ana, ana_elsewhere):
+async def test_a_move_is_published_as_a_new_hold(own_desk, ana, ana_elsewhere):
     locks, ear = await listening(own_desk)
     await locks.acquire("doc", ana)
     moved = await locks.acquire("doc", ana_elsewhere, move=True)
@@ -93,7 +93,9 @@ async def test_a_move_is_told_as_a_new_hold(own_desk, ana, ana_elsewhere):
     assert ear.events[1].state == moved.state
 
 
-async def test_a_force_take_that_was_given_up_is_told_as_locked_with_a_newer_version(own_desk, ana, olga):
+async def test_a_force_take_that_was_given_up_is_published_as_locked_with_a_newer_version(
+    own_desk, ana, olga
+):
     locks, ear = await listening(own_desk, times=Times(save_within=30))
     granted = await locks.acquire("doc", ana)
     taking = asyncio.create_task(locks.force_take("doc", olga))
@@ -105,7 +107,7 @@ async def test_a_force_take_that_was_given_up_is_told_as_locked_with_a_newer_ver
     assert ear.events[2].triggered_by == olga.person
 
 
-async def test_an_expiry_is_told_once_by_whoever_notices(own_desk, ana, bob):
+async def test_an_expiry_is_published_once_by_the_first_call_that_finds_it(own_desk, ana, bob):
     locks, ear = await listening(own_desk, times=Times(ttl=0.2, heartbeat=0.05))
     other = await own_desk.worker()
     granted = await locks.acquire("doc", ana)
@@ -122,7 +124,7 @@ async def test_an_expiry_is_told_once_by_whoever_notices(own_desk, ana, bob):
     assert expired.triggered_by is None
 
 
-async def test_an_acquire_that_finds_it_run_out_tells_both(own_desk, ana, bob):
+async def test_an_acquire_that_finds_an_expired_hold_publishes_both(own_desk, ana, bob):
     locks, ear = await listening(own_desk, times=Times(ttl=0.2, heartbeat=0.05))
     granted = await locks.acquire("doc", ana)
     await passed(own_desk.server, granted.state.held_until)
@@ -133,7 +135,7 @@ async def test_an_acquire_that_finds_it_run_out_tells_both(own_desk, ana, bob):
     assert ear.events[2].state.is_held_by(bob)
 
 
-async def test_a_listener_that_fails_harms_nobody_else(own_valkey_desk, ana, caplog):
+async def test_a_listener_that_fails_does_not_affect_the_others(own_valkey_desk, ana, caplog):
     locks = await own_valkey_desk.worker()
 
     def fail(*_):
@@ -144,10 +146,10 @@ async def test_a_listener_that_fails_harms_nobody_else(own_valkey_desk, ana, cap
     await ear.ready()
     await locks.acquire("doc", ana)
     assert await ear.kinds(1) == ["locked"]
-    assert "a listener to changes of documents failed" in caplog.text
+    assert "a listener to document events failed" in caplog.text
 
 
-async def test_what_cannot_be_read_is_passed_over(own_valkey_desk, ana):
+async def test_an_unreadable_event_is_dropped(own_valkey_desk, ana):
     locks, ear = await listening(own_valkey_desk)
     strange = [b"", b"\xff", b"[]", b"{}", b"null", b'{"key": 1}', b'{"key": "doc_lock:{a}", "kind": "x"}']
     hold = {"fence": "many", "step": 0}
@@ -169,7 +171,7 @@ async def test_what_cannot_be_read_is_passed_over(own_valkey_desk, ana):
     assert await ear.kinds(1) == ["locked"]
 
 
-async def test_who_has_heard_enough_hears_no_more(own_valkey_desk, ana):
+async def test_a_listener_that_ended_gets_no_events(own_valkey_desk, ana):
     locks, ear = await listening(own_valkey_desk)
     other = Ear(locks)
     ear.end()
@@ -179,7 +181,7 @@ async def test_who_has_heard_enough_hears_no_more(own_valkey_desk, ana):
     assert ear.events == []
 
 
-async def test_several_faces_on_one_client_all_hear(own_valkey_desk, ana):
+async def test_several_locks_on_one_client_all_get_events(own_valkey_desk, ana):
     locks, ear = await listening(own_valkey_desk)
     other = Ear(DocumentLocks(own_valkey_desk.clients[0], own_valkey_desk.host))
     await other.ready()
@@ -187,7 +189,7 @@ async def test_several_faces_on_one_client_all_hear(own_valkey_desk, ana):
     assert await ear.kinds(1) == await other.kinds(1) == ["locked"]
 
 
-async def test_after_a_gap_listeners_are_told_to_look(own_valkey_desk, proxy, ana, bob):
+async def test_after_a_gap_listeners_are_resumed(own_valkey_desk, proxy, ana, bob):
     front = proxy(own_valkey_desk.server)
     _, ear = await listening(own_valkey_desk, url=front.url)
     locks = await own_valkey_desk.worker()
@@ -200,9 +202,7 @@ async def test_after_a_gap_listeners_are_told_to_look(own_valkey_desk, proxy, an
     assert (await ear.kinds(2))[-1] == "unlocked"
 
 
-async def test_a_store_that_is_away_when_somebody_begins_to_listen_is_heard_later(
-    own_valkey_desk, proxy, ana
-):
+async def test_a_listener_that_starts_during_an_outage_gets_events_later(own_valkey_desk, proxy, ana):
     front = proxy(own_valkey_desk.server)
     locks = await own_valkey_desk.worker(url=front.url)
     front.refuse(accept_first=True)
@@ -217,9 +217,9 @@ async def test_a_store_that_is_away_when_somebody_begins_to_listen_is_heard_late
     assert await ear.kinds(1) == ["locked"]
 
 
-async def test_where_nothing_can_be_heard_listeners_are_told_to_look_every_second(lent_desk):
+async def test_without_pub_sub_listeners_are_resumed_every_second(lent_desk):
     locks, ear = await listening(lent_desk)
     await eventually_async(lambda: ear.gaps >= 3)
     ear.end()
-    await eventually_async(locks._bulletin._listening.done)
+    await eventually_async(locks._events._listening.done)
     assert ear.events == []

@@ -1,4 +1,4 @@
-"""What breaks, and what then still holds."""
+"""Document locks under faults of the store and of processes."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ async def take_and_die(_parent, url):
 
     import leasehold
     from leasehold.documents import DocumentLocks, Editor, Times
-    from leasehold.documents.store.lock_store import Ledger
+    from leasehold.documents.store.lock_store import DocumentLockStore
 
-    take, asked = Ledger.take, set()
+    take, asked = DocumentLockStore.take, set()
 
-    async def look(ledger, document_id, *args, **options):
-        answer = await take(ledger, document_id, *args, **options)
+    async def look(lock_store, document_id, *args, **options):
+        answer = await take(lock_store, document_id, *args, **options)
         asked.add(document_id)
         if len(asked) == 2:
             os.kill(os.getpid(), signal.SIGKILL)
         return answer
 
-    Ledger.take = look
+    DocumentLockStore.take = look
     olga = Editor("user-olga", "Olga", "tab-1")
     async with leasehold.connect(url) as client:
         await asyncio.gather(
@@ -95,9 +95,7 @@ async def has_acquired(locks, editor, document_id):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_verb_whose_reply_was_lost_is_asked_again(
-    own_valkey_desk, proxy, ana, ana_elsewhere, bob, when
-):
+async def test_a_verb_whose_reply_was_lost_is_repeated(own_valkey_desk, proxy, ana, ana_elsewhere, bob, when):
     front = proxy(own_valkey_desk.server)
     locks = await own_valkey_desk.worker(url=front.url)
 
@@ -149,7 +147,7 @@ async def test_a_force_take_goes_on_after_a_lost_reply(own_valkey_desk, proxy, a
     assert len(await locks.history("doc")) == 2
 
 
-async def test_a_force_take_whose_store_is_cut_in_the_middle_is_told_so_and_the_mark_runs_out(
+async def test_a_force_take_that_loses_the_store_raises_and_its_mark_expires(
     own_valkey_desk, proxy, ana, olga
 ):
     front = proxy(own_valkey_desk.server)
@@ -196,7 +194,7 @@ async def test_a_force_take_works_although_every_push_is_lost(own_valkey_desk, p
 
 
 @pytest.mark.every_way_in
-async def test_a_server_that_forgot_the_scripts_is_taught_again(desk, ana, bob, olga):
+async def test_scripts_are_loaded_again_into_a_server_that_lost_them(desk, ana, bob, olga):
     locks = await desk.worker(times=HASTY)
 
     def forget():
@@ -222,7 +220,7 @@ async def test_a_server_that_forgot_the_scripts_is_taught_again(desk, ana, bob, 
     ids=lambda record: record.strip('"{}[]'),
 )
 @pytest.mark.every_way_in
-async def test_a_record_that_cannot_be_read_is_refused_and_left_alone(locks, desk, ana, olga, record):
+async def test_an_unreadable_record_is_refused_and_not_changed(locks, desk, ana, olga, record):
     desk.server.call("SET", "doc_lock:{doc}", record, "PX", 60_000)
     for verb in (locks.acquire, locks.heartbeat, locks.release, locks.force_take):
         with pytest.raises(StoreRefused, match="another version"):
@@ -233,7 +231,7 @@ async def test_a_record_that_cannot_be_read_is_refused_and_left_alone(locks, des
     assert desk.server.call("GET", "doc_lock:{doc}") == record.encode()
 
 
-async def test_a_history_that_cannot_be_read_is_refused(locks, desk, ana):
+async def test_an_unreadable_history_is_refused(locks, desk, ana):
     await locks.acquire("doc", ana)
     await locks.release("doc", ana)
     desk.server.call("LSET", "doc_lock:{doc}:history", 0, "nonsense")
@@ -243,7 +241,7 @@ async def test_a_history_that_cannot_be_read_is_refused(locks, desk, ana):
     assert isinstance(await locks.acquire("doc", ana), Granted)
 
 
-async def test_a_key_that_holds_something_else_is_refused_and_left_alone(locks, desk, ana):
+async def test_a_key_of_another_type_is_refused_and_not_changed(locks, desk, ana):
     desk.server.call("RPUSH", "doc_lock:{doc}", "something")
     desk.server.call("PEXPIRE", "doc_lock:{doc}", 60_000)
     with pytest.raises(StoreRefused):
@@ -251,7 +249,7 @@ async def test_a_key_that_holds_something_else_is_refused_and_left_alone(locks, 
     assert desk.server.call("LRANGE", "doc_lock:{doc}", 0, -1) == [b"something"]
 
 
-async def test_one_record_that_cannot_be_read_does_not_hide_the_others(locks, desk, ana, caplog):
+async def test_one_unreadable_record_does_not_hide_the_others(locks, desk, ana, caplog):
     await locks.acquire("doc", ana)
     desk.server.call("SET", "doc_lock:{broken}", '{"version":99}', "PX", 60_000)
     states = await locks.states(["broken", "doc", "free"])
@@ -271,7 +269,7 @@ async def test_many_states_of_a_store_that_is_away_are_unknown(valkey_desk, prox
 
 
 @pytest.mark.every_way_in
-async def test_after_everything_is_lost_fences_and_versions_grow(desk, ana, bob):
+async def test_after_a_flush_fences_and_versions_grow(desk, ana, bob):
     locks = await desk.worker()
     granted = await locks.acquire("doc", ana)
     desk.server.call("FLUSHALL")
@@ -309,7 +307,7 @@ async def test_after_a_restart_from_an_older_snapshot_fences_grow(own_server, ow
     assert third.fence > second.fence > first.fence
 
 
-async def test_a_server_without_memory_grants_nothing_but_lets_holders_go_on(own_server, own_desk, ana, bob):
+async def test_a_server_without_memory_grants_nothing_but_extends_holds(own_server, own_desk, ana, bob):
     server = own_server(maxmemory="100mb")
     locks = await own_desk.worker(url=server.url)
     own_desk.host.documents["other"] = own_desk.host["doc"]
@@ -328,7 +326,7 @@ async def test_a_server_without_memory_grants_nothing_but_lets_holders_go_on(own
 
 
 async def test_a_user_who_may_not_publish_can_still_edit(own_server, own_desk, ana, olga):
-    """What is told is a hint: without it everything is merely slower."""
+    """Events are hints: without them everything is merely slower."""
     server = own_server(user=["mute on >pw ~* resetchannels +@all"])
     locks = await own_desk.worker(times=HASTY, url=server.url_for(username="mute", password="pw"))
     ear = Ear(locks)
@@ -342,8 +340,8 @@ async def test_a_user_who_may_not_publish_can_still_edit(own_server, own_desk, a
         deaf.end()
 
 
-async def test_an_event_has_everything_that_a_listener_needs(desk, ana):
-    """Whatever is in force is told word for word, so nobody has to ask."""
+async def test_an_event_has_the_whole_state(desk, ana):
+    """The hold is in the event as it is stored, so that listeners need not read it."""
     locks = await desk.worker()
     with desk.server.admin() as admin:
         channel = admin.pubsub(ignore_subscribe_messages=True)

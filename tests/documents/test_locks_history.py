@@ -1,4 +1,4 @@
-"""Who held a document, from when to when, and why it ended."""
+"""The history of a document: its holds, their times, and why they ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leasehold.documents import Hold, Person, Times
 
 
 @pytest.mark.every_way_in
-async def test_every_reason_is_written_down_with_its_exact_times(desk, ana, ana_elsewhere, bob, olga):
+async def test_every_reason_is_stored_with_its_exact_times(desk, ana, ana_elsewhere, bob, olga):
     locks = await desk.worker(times=HASTY)
     short = await desk.worker(times=Times(ttl=0.2, heartbeat=0.05))
     people = {editor.user_id: editor.person for editor in (ana, bob, olga)}
@@ -83,7 +83,7 @@ async def is_free(locks):
     return not (await locks.state("doc")).is_locked
 
 
-async def test_a_heartbeat_moves_the_end_that_an_expiry_is_told_with(desk, ana):
+async def test_a_heartbeat_moves_the_end_that_an_expiry_is_stored_with(desk, ana):
     locks, short = await desk.worker(), await desk.worker(times=Times(ttl=0.3, heartbeat=0.1))
     granted = await locks.acquire("doc", ana)
     is_extended, state = await short.heartbeat("doc", ana)
@@ -93,7 +93,7 @@ async def test_a_heartbeat_moves_the_end_that_an_expiry_is_told_with(desk, ana):
     assert hold.ended_at == state.held_until < granted.state.held_until
 
 
-async def test_an_expiry_is_written_down_also_if_only_the_history_is_asked(desk, ana):
+async def test_reading_the_history_stores_an_expiry(desk, ana):
     locks = await desk.worker(times=Times(ttl=0.2, heartbeat=0.05))
     await locks.acquire("doc", ana)
 
@@ -104,7 +104,7 @@ async def test_an_expiry_is_written_down_also_if_only_the_history_is_asked(desk,
     assert await eventually_async(has_ended) == "expired"
 
 
-async def test_the_newest_come_first_and_as_many_as_asked_for(locks, ana):
+async def test_the_history_is_newest_first_and_limited(locks, ana):
     fences = []
     for _ in range(5):
         fences.append((await locks.acquire("doc", ana)).fence)
@@ -130,11 +130,11 @@ async def test_an_impossible_limit_is_refused(valkey_locks, limit):
         await valkey_locks.history("doc", limit=limit)
 
 
-async def test_a_document_that_nobody_held_has_none(locks):
+async def test_a_document_that_was_never_held_has_no_history(locks):
     assert await locks.history("doc") == []
 
 
-async def test_a_history_deleted_by_hand_does_not_stop_anybody(locks, desk, ana, bob):
+async def test_a_history_deleted_by_hand_stops_no_verb(locks, desk, ana, bob):
     granted = await locks.acquire("doc", ana)
     desk.server.call("DEL", "doc_lock:{doc}:history")
     state = await locks.release("doc", ana)
@@ -148,7 +148,7 @@ async def test_a_history_deleted_by_hand_does_not_stop_anybody(locks, desk, ana,
 async def test_every_key_expires(desk, ana, olga):
     locks = await desk.worker(times=HASTY)
     await locks.acquire("doc", ana)
-    await locks._ledger.take("doc", olga, ask="gone", floor=0, expect_fence=None)
+    await locks._lock_store.take("doc", olga, ask="gone", floor=0, expect_fence=None)
     with desk.server.admin() as admin:
         keys = sorted(admin.scan_iter("*"))
         assert keys == [

@@ -8,49 +8,49 @@ import random
 from dataclasses import replace
 
 import pytest
-from tests.documents.rambling import TIMES, Ramble
+from tests.documents.random_walk import TIMES, RandomWalk
 
 import leasehold
 from leasehold.documents.store import scripts
-from leasehold.documents.store.events import Bulletin
-from leasehold.documents.store.lock_store import Ledger
+from leasehold.documents.store.events import EventBus
+from leasehold.documents.store.lock_store import DocumentLockStore
 
 
-async def ramble(server, *, documents, steps, seed, forgetful=False):
+async def walk_randomly(server, *, documents, steps, seed, forgetful=False):
     """So many documents at once, each with its model."""
     # So patient that nothing is asked twice, which the model knows nothing of.
     async with leasehold.connect(server.url, timeout=100) as client:
-        ledger = Ledger(client.store_access.transport, TIMES)
-        rambles = {name: Ramble(name, ledger, seed) for name in (f"doc-{n}" for n in range(documents))}
-        bulletin = Bulletin(client.store_access.transport)
-        bulletin.listen(lambda event: rambles[event.state.document_id].events.append(event), lambda: None)
-        assert await bulletin.open()
+        lock_store = DocumentLockStore(client.store_access.transport, TIMES)
+        walks = {name: RandomWalk(name, lock_store, seed) for name in (f"doc-{n}" for n in range(documents))}
+        events = EventBus(client.store_access.transport)
+        events.listen(lambda event: walks[event.state.document_id].events.append(event), lambda: None)
+        assert await events.subscribe()
 
         async def forget():
             # Behind everything that was sent before, and before everything that is sent after.
             await (await client.store_access.transport.get_connection()).call("FLUSHALL")
-            for one in rambles.values():
+            for one in walks.values():
                 one.model.forget()
 
         async with asyncio.TaskGroup() as together:
-            for one in rambles.values():
+            for one in walks.values():
                 together.create_task(one.run(steps, forget if forgetful else None))
-        # What was told before the last answer has been heard when this one is.
+        # Events published before the last reply have arrived when this one has.
         await (await client.store_access.transport.get_connection()).call("PING")
-        return list(rambles.values())
+        return list(walks.values())
 
 
 @pytest.mark.timeout(600)
-async def test_random_sequences_go_as_the_model_says(any_server, count):
+async def test_random_sequences_agree_with_the_model(any_server, count):
     reasons: set[str] = set()
     for _ in range(10):
         seed = random.randrange(10**6)
-        rambles = await ramble(
+        walks = await walk_randomly(
             any_server, documents=count(full=300, quick=80), steps=count(full=120, quick=40), seed=seed
         )
-        for one in rambles:
+        for one in walks:
             one.check_events()
-        reasons |= {past.reason for one in rambles for past in one.model.history}
+        reasons |= {past.reason for one in walks for past in one.model.history}
         # Where the store is slow, some of what they ask for has run out before they come to it.
         if reasons >= {"idle", "taken", "expired", "moved", "released"}:
             return
@@ -59,12 +59,12 @@ async def test_random_sequences_go_as_the_model_says(any_server, count):
 
 
 @pytest.mark.timeout(600)
-async def test_versions_and_fences_grow_although_everything_is_forgotten_now_and_then(any_server, count):
+async def test_versions_and_fences_grow_although_the_store_is_flushed_now_and_then(any_server, count):
     """One document, because FLUSHALL must not come between a step of another and its comparison."""
     wanted, fences = count(full=60, quick=6), set()
-    for _ in range(10 * wanted):  # on a busy machine most steps of a ramble come to nothing
+    for _ in range(10 * wanted):  # on a busy machine most steps of a walk_randomly come to nothing
         any_server.call("FLUSHALL")
-        (one,) = await ramble(
+        (one,) = await walk_randomly(
             any_server,
             documents=1,
             steps=count(full=60, quick=30),
@@ -98,11 +98,11 @@ PLANTED = {
     "a heartbeat of anybody": ("not hold or hold.user ~= user or hold.tab ~= tab", "not hold"),
     "an expiry while marked that frees it": ("hold and marked_until(hold) > now_ms", "false"),
     "a hand-over that forgets the save": (
-        "give_back(hold, reason, saved == '1')",
-        "give_back(hold, reason, false)",
+        "end_or_hand_over(hold, reason, saved == '1')",
+        "end_or_hand_over(hold, reason, false)",
     ),
     "a hand-over without a new fence": ("mint('0')", "tonumber(ended.fence)"),
-    "an expiry that nobody is told of": ("tell('document_lock_expired', nil, nil, describe())", ""),
+    "an expiry that nobody is told of": ("publish('document_lock_expired', nil, nil, state_json())", ""),
     "a force-take of whoever came after": ("expect_fence ~= hold.fence", "false"),
 }
 
@@ -129,7 +129,7 @@ async def test_a_planted_bug_is_noticed(valkey, monkeypatch, bug):
         valkey.call("FLUSHALL")
         noticed = False
         try:
-            for one in await ramble(valkey, documents=30, steps=40, seed=seed):
+            for one in await walk_randomly(valkey, documents=30, steps=40, seed=seed):
                 one.check_events()
         except* AssertionError:  # by the comparison; a script that does not run fails otherwise
             noticed = True

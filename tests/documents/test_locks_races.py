@@ -1,4 +1,4 @@
-"""Editors who do everything at the same time."""
+"""Concurrent editors who use every verb."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import random
 import time
 
 import pytest
-from tests.documents.cancelling import give_up
-from tests.documents.checking import Grant, Record, violations
+from tests.documents.cancellation import give_up
+from tests.documents.consistency import Grant, Record, violations
 from tests.documents.host import DictStore
 from tests.documents.test_locks_model import plant
 from tests.support.waiting import eventually_async
@@ -81,7 +81,7 @@ async def race(server, *, host=None, rounds, seed):
 
 
 @pytest.mark.timeout(600)
-async def test_whatever_they_do_at_the_same_time_every_promise_holds(any_server, count):
+async def test_every_promise_holds_under_concurrent_editors(any_server, count):
     seed = random.randrange(10**6)
     record, history, document = await race(any_server, rounds=count(full=400, quick=25), seed=seed)
     assert violations(record, history, document) == set(), f"seed {seed}"
@@ -96,7 +96,7 @@ class Forgetful(DictStore):
 
 
 class Trusting(DictStore):
-    """Lets everybody save."""
+    """Accepts every save."""
 
     def _keep(self, document, save):
         document.versions.append(save.content)
@@ -149,7 +149,7 @@ async def take_turns(server, host):
         return record, await locks.history("doc", limit=200), host["doc"]
 
 
-async def test_promises_that_are_kept_are_not_said_to_be_broken(valkey):
+async def test_kept_promises_raise_no_alarm(valkey):
     record, history, document = await take_turns(valkey, DictStore("doc"))
     assert violations(record, history, document) == set()
     assert document.versions == ["", "the first words", "more words", "the last words"]
@@ -166,7 +166,7 @@ async def test_a_host_that_breaks_its_promises_is_noticed(valkey, host, promise)
 
 
 async def test_a_host_that_registers_nothing_saves_nothing(valkey):
-    """Then nobody's work is lost, but all of it becomes drafts."""
+    """Then no work is lost, but all of it becomes drafts."""
     record, history, document = await race(valkey, host=Forgetful("doc"), rounds=5, seed=1)
     assert violations(record, history, document) == set()
     assert document.versions == [""]

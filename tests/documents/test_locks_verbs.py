@@ -1,4 +1,4 @@
-"""Every verb of a document's lock, and every answer."""
+"""Every verb of a document's lock, and every outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leasehold.documents.state import ENDED
 SOON_OVER = Times(ttl=0.3, heartbeat=0.1)
 
 
-async def test_nobody_holds_a_document_that_nobody_asked_for(locks):
+async def test_a_document_without_grants_has_no_holder(locks):
     state = await locks.state("doc")
     assert not state.is_locked
     assert (state.holder, state.held_until, state.taking, state.last) == (None, None, None, None)
@@ -38,7 +38,7 @@ async def test_a_free_document_is_granted(locks, desk, ana):
 
 
 @pytest.mark.every_way_in
-async def test_whoever_comes_second_is_told_who_was_first(locks, ana, bob):
+async def test_the_second_editor_gets_the_name_of_the_first(locks, ana, bob):
     granted = await locks.acquire("doc", ana)
     busy = await locks.acquire("doc", bob)
     assert isinstance(busy, Busy)
@@ -54,7 +54,7 @@ async def test_another_worker_sees_the_same(locks, desk, ana, bob):
     assert (await other.acquire("doc", ana)).fence == granted.fence
 
 
-async def test_asking_again_at_the_same_tab_gets_the_same_fence_and_more_time(desk, ana):
+async def test_acquiring_again_at_the_same_tab_keeps_the_fence_and_extends_the_hold(desk, ana):
     locks, other = await desk.worker(), await desk.worker(times=Times(ttl=120, heartbeat=10))
     first = await locks.acquire("doc", ana)
     second = await other.acquire("doc", ana)
@@ -65,7 +65,7 @@ async def test_asking_again_at_the_same_tab_gets_the_same_fence_and_more_time(de
     assert len(await locks.history("doc")) == 1
 
 
-async def test_a_second_tab_of_the_same_person_is_told_so(locks, ana, ana_elsewhere):
+async def test_a_second_tab_of_the_same_person_is_busy(locks, ana, ana_elsewhere):
     await locks.acquire("doc", ana)
     busy = await locks.acquire("doc", ana_elsewhere)
     assert isinstance(busy, Busy)
@@ -73,7 +73,7 @@ async def test_a_second_tab_of_the_same_person_is_told_so(locks, ana, ana_elsewh
     assert not busy.state.is_held_by(ana_elsewhere)
 
 
-async def test_the_nameless_tab_is_a_tab_like_any_other(locks, ana):
+async def test_the_tab_without_a_name_is_a_tab_like_any_other(locks, ana):
     nameless = replace(ana, tab="")
     await locks.acquire("doc", nameless)
     assert isinstance(await locks.acquire("doc", ana), Busy)
@@ -93,14 +93,14 @@ async def test_a_lock_moves_to_another_tab_of_the_same_person(locks, desk, ana, 
     assert state.is_held_by(ana_elsewhere)
 
 
-async def test_moving_never_takes_somebody_elses(locks, ana, bob):
+async def test_moving_never_takes_the_lock_of_another_person(locks, ana, bob):
     granted = await locks.acquire("doc", ana)
     busy = await locks.acquire("doc", bob, move=True)
     assert isinstance(busy, Busy)
     assert busy.state.version == granted.state.version
 
 
-async def test_moving_is_refused_while_somebody_takes_it(locks, ana, ana_elsewhere, olga):
+async def test_moving_is_refused_during_a_force_take(locks, ana, ana_elsewhere, olga):
     await locks.acquire("doc", ana)
     taking = asyncio.create_task(locks.force_take("doc", olga))
     await eventually_async(lambda: is_marked(locks))
@@ -126,7 +126,7 @@ async def test_a_heartbeat_extends_the_hold_and_changes_nothing_else(desk, ana):
 
 
 @pytest.mark.every_way_in
-async def test_a_heartbeat_says_since_when_nothing_was_touched(locks, ana):
+async def test_a_heartbeat_reports_the_idle_time(locks, ana):
     await locks.acquire("doc", ana)
     _, state = await locks.heartbeat("doc", ana, idle_for=12.5)
     assert state.holder.idle_since == pytest.approx(state.read_at - 12.5, abs=0.002)
@@ -143,7 +143,7 @@ async def test_an_impossible_idle_time_is_refused(valkey_locks, ana, idle_for):
         await valkey_locks.heartbeat("doc", ana, idle_for=idle_for)
 
 
-async def test_a_heartbeat_of_somebody_else_changes_nothing(locks, ana, ana_elsewhere, bob):
+async def test_a_heartbeat_of_another_editor_changes_nothing(locks, ana, ana_elsewhere, bob):
     granted = await locks.acquire("doc", ana)
     for stranger in (bob, ana_elsewhere):
         is_extended, state = await locks.heartbeat("doc", stranger)
@@ -151,7 +151,7 @@ async def test_a_heartbeat_of_somebody_else_changes_nothing(locks, ana, ana_else
         assert (state.version, state.held_until) == (granted.state.version, granted.state.held_until)
 
 
-async def test_a_heartbeat_never_brings_back_what_has_ended(desk, ana):
+async def test_a_heartbeat_never_re_creates_a_hold_that_has_ended(desk, ana):
     locks = await desk.worker(times=SOON_OVER)
     await locks.acquire("doc", ana)
     await eventually_async(lambda: is_free(locks))
@@ -173,7 +173,7 @@ async def test_releasing_frees_it_and_releasing_twice_is_harmless(locks, ana, bo
     assert (await locks.acquire("doc", bob)).fence > granted.fence
 
 
-async def test_nobody_releases_somebody_elses(locks, ana, ana_elsewhere, bob):
+async def test_an_editor_cannot_release_the_lock_of_another(locks, ana, ana_elsewhere, bob):
     granted = await locks.acquire("doc", ana)
     for stranger in (bob, ana_elsewhere):
         state = await locks.release("doc", stranger)
@@ -182,7 +182,7 @@ async def test_nobody_releases_somebody_elses(locks, ana, ana_elsewhere, bob):
 
 
 @pytest.mark.every_way_in
-async def test_a_hold_that_nobody_extends_runs_out(desk, ana, bob):
+async def test_a_hold_that_is_not_extended_expires(desk, ana, bob):
     locks = await desk.worker(times=SOON_OVER)
     granted = await locks.acquire("doc", ana)
     await eventually_async(lambda: is_free(locks))
@@ -220,7 +220,7 @@ async def test_names_of_people_and_documents_may_be_anything(locks, desk):
 @pytest.mark.parametrize(
     "document_id", ["", "a\0b", "x" * 513, "\ud800"], ids=["empty", "nul", "long", "surrogate"]
 )
-async def test_what_cannot_name_a_document_is_refused(valkey_locks, ana, document_id):
+async def test_an_invalid_document_id_is_refused(valkey_locks, ana, document_id):
     for verb in (valkey_locks.acquire, valkey_locks.heartbeat, valkey_locks.release, valkey_locks.force_take):
         with pytest.raises(InvalidRequest):
             await verb(document_id, ana)
@@ -232,7 +232,7 @@ async def test_what_cannot_name_a_document_is_refused(valkey_locks, ana, documen
 
 
 @pytest.mark.parametrize("text", ["\ud800", "x" * 513], ids=["surrogate", "long"])
-async def test_what_cannot_be_written_down_of_a_person_is_refused(valkey_locks, text):
+async def test_an_invalid_editor_is_refused(valkey_locks, text):
     for somebody in (Editor(text, "A", "t"), Editor("a", text, "t"), Editor("a", "A", text)):
         with pytest.raises(InvalidRequest):
             await valkey_locks.acquire("doc", somebody)

@@ -36,7 +36,7 @@ Version = tuple[int, int]
 
 
 class Team:
-    """An editor whose changes are watched, over REST, and whoever watches."""
+    """An editor who changes the lock over REST, and its watchers."""
 
     def __init__(self, served: Served) -> None:
         self._http = httpx.Client(base_url=served.base_url, timeout=LIMIT)
@@ -52,7 +52,7 @@ class Team:
         self.slowest = 0.0
 
     def change(self, number: int) -> Version:
-        """Begin to edit, or stop, in turn; the version of the lock that everybody is to be told."""
+        """Acquire or release, in turn; returns the version of the lock that every watcher is to get."""
         began_at = time.monotonic()
         answer = self._http.request(
             "DELETE" if number % 2 else "POST",
@@ -79,12 +79,12 @@ class Team:
 
 
 class Heard:
-    """What each member was told, as versions of the lock."""
+    """The messages of each member, as versions of the lock."""
 
     def __init__(self) -> None:
         self.count = 0
         self.by_member: dict[int, list[Version]] = {}
-        self._known: dict[bytes, Version] = {}  # nearly all are told the same
+        self._known: dict[bytes, Version] = {}  # nearly all get the same
 
     def hear(self, member: Member, text: bytes) -> None:
         if text not in self._known:
@@ -97,7 +97,7 @@ class Heard:
 
 
 @pytest.mark.timeout(900)
-def test_whoever_reads_is_told_every_change_although_others_do_not(
+def test_sockets_that_read_get_every_change_although_others_do_not(
     tmp_path: Path, valkey: Server, count: Count
 ) -> None:
     sockets, silent = count(full=2000, quick=160), count(full=50, quick=60)
@@ -147,7 +147,7 @@ def test_whoever_reads_is_told_every_change_although_others_do_not(
                 assert set(versions) <= set(told)
                 assert member.code in {None, TOO_SLOW, LOST}
 
-            # The others never do: the worker ends them, and nobody else notices.
+            # The others never do: the worker closes them, without effect on the others.
             eventually(lambda: not ports & _connected_to(port) - _ports(late), every=0.2)
             change()
             assert {tuple(heard.of(member)) for member in readers} == {tuple(told)}

@@ -1,4 +1,4 @@
-"""What one socket is told: at once while it reads, the newest when it does not, and never without limit."""
+"""An outbox sends at once while its socket reads, the newest state when it does not, and is limited."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from tests.support.waiting import eventually_async
 
 from leasehold.documents.live.limits import SocketLimits
-from leasehold.documents.live.outbox import Outbox
-from leasehold.documents.live.stepping import step
+from leasehold.documents.live.outbox import Outbox, step
 
 LIMITS = SocketLimits(unread_replies=3, unread_bytes=1000, drain_within=60)
 
@@ -43,27 +42,27 @@ def other_tasks() -> set[asyncio.Task]:
     return asyncio.all_tasks() - {asyncio.current_task()}
 
 
-async def test_a_socket_that_reads_is_told_at_once_and_without_a_task() -> None:
+async def test_a_socket_that_reads_gets_messages_at_once_and_without_a_task() -> None:
     peer = Peer()
     peer.outbox.reply("one")
-    peer.outbox.tell("doc", "two")
-    peer.outbox.tell("doc", "three")
+    peer.outbox.publish("doc", "two")
+    peer.outbox.publish("doc", "three")
     assert peer.got == ["one", "two", "three"]
     assert not other_tasks()
 
 
-async def test_of_each_document_a_slow_socket_is_told_the_newest_state_only() -> None:
+async def test_of_each_document_a_slow_socket_gets_the_newest_state_only() -> None:
     peer = Peer()
     peer.reading.clear()
-    peer.outbox.tell("doc", "on its way")
+    peer.outbox.publish("doc", "on its way")
     for number in range(1000):
-        peer.outbox.tell("doc", f"doc {number}")
-        peer.outbox.tell("other", f"other {number}")
+        peer.outbox.publish("doc", f"doc {number}")
+        peer.outbox.publish("other", f"other {number}")
     assert len(other_tasks()) == 1
     peer.reading.set()
     await peer.has("on its way", "doc 999", "other 999")
     await eventually_async(lambda: not other_tasks())
-    peer.outbox.tell("doc", "and on")
+    peer.outbox.publish("doc", "and on")
     assert peer.got[-1] == "and on"
 
 
@@ -71,26 +70,26 @@ async def test_answers_keep_their_order_and_come_before_states() -> None:
     peer = Peer()
     peer.reading.clear()
     peer.outbox.reply("first")
-    peer.outbox.tell("doc", "state")
+    peer.outbox.publish("doc", "state")
     for text in ("second", "third"):
         peer.outbox.reply(text)
     peer.reading.set()
     await peer.has("first", "second", "third", "state")
 
 
-async def test_what_is_forgotten_is_not_told() -> None:
+async def test_a_forgotten_topic_is_not_sent() -> None:
     peer = Peer()
     peer.reading.clear()
     peer.outbox.reply("first")
-    peer.outbox.tell("doc", "state")
-    peer.outbox.tell("other", "other")
+    peer.outbox.publish("doc", "state")
+    peer.outbox.publish("other", "other")
     peer.outbox.forget("doc")
     peer.outbox.forget("never heard of")
     peer.reading.set()
     await peer.has("first", "other")
 
 
-async def test_too_many_answers_that_are_not_read_are_the_end() -> None:
+async def test_too_many_unread_replies_end_the_socket() -> None:
     peer = Peer()
     peer.reading.clear()
     for number in range(20):
@@ -101,7 +100,7 @@ async def test_too_many_answers_that_are_not_read_are_the_end() -> None:
     assert peer.got == []
 
 
-async def test_answers_that_are_too_large_together_are_the_end() -> None:
+async def test_too_large_unread_replies_end_the_socket() -> None:
     peer = Peer()
     peer.reading.clear()
     peer.outbox.reply("on its way")
@@ -112,7 +111,7 @@ async def test_answers_that_are_too_large_together_are_the_end() -> None:
     peer.outbox.close()
 
 
-async def test_answers_that_were_read_count_no_more() -> None:
+async def test_replies_that_were_read_do_not_count() -> None:
     peer = Peer()
     for _ in range(5):
         peer.reading.clear()
@@ -124,12 +123,12 @@ async def test_answers_that_were_read_count_no_more() -> None:
     assert len(peer.got) == 15
 
 
-async def test_a_socket_that_does_not_read_for_too_long_is_the_end() -> None:
+async def test_not_reading_for_too_long_ends_the_socket() -> None:
     peer = Peer(SocketLimits(drain_within=0.05))
     peer.reading.clear()
-    peer.outbox.tell("doc", "state")
+    peer.outbox.publish("doc", "state")
     await eventually_async(lambda: peer.fell_behind)
-    peer.outbox.tell("doc", "too late")
+    peer.outbox.publish("doc", "too late")
     peer.outbox.reply("too late")
     peer.reading.set()
     await eventually_async(lambda: not other_tasks())
@@ -137,18 +136,18 @@ async def test_a_socket_that_does_not_read_for_too_long_is_the_end() -> None:
     assert peer.fell_behind == 1
 
 
-async def test_a_peer_that_is_gone_is_told_nothing_more_and_nobody_is_bothered() -> None:
+async def test_a_peer_that_is_gone_gets_nothing_more_and_raises_no_error() -> None:
     peer = Peer()
     peer.is_gone = True
-    peer.outbox.tell("doc", "state")
+    peer.outbox.publish("doc", "state")
     peer.is_gone = False
-    peer.outbox.tell("doc", "state")
+    peer.outbox.publish("doc", "state")
     peer.outbox.reply("answer")
     assert peer.got == []
     assert peer.fell_behind == 0
 
 
-async def test_a_peer_that_goes_while_it_is_slow_is_told_nothing_more() -> None:
+async def test_a_peer_that_leaves_while_slow_gets_nothing_more() -> None:
     peer = Peer()
     peer.reading.clear()
     peer.outbox.reply("first")
@@ -163,7 +162,7 @@ async def test_after_the_close_nothing_is_sent() -> None:
     peer = Peer()
     peer.reading.clear()
     peer.outbox.reply("on its way")
-    peer.outbox.tell("doc", "state")
+    peer.outbox.publish("doc", "state")
     peer.outbox.close()
     peer.reading.set()
     await eventually_async(lambda: not other_tasks())
@@ -181,7 +180,7 @@ async def test_one_step_is_all_that_a_coroutine_needs_that_does_not_wait() -> No
     assert done
 
 
-async def test_what_remains_of_a_coroutine_goes_on_as_if_it_had_been_a_task_from_the_beginning() -> None:
+async def test_the_rest_of_a_coroutine_runs_as_if_it_had_been_a_task_from_the_beginning() -> None:
     steps = []
 
     async def work() -> None:
@@ -199,7 +198,7 @@ async def test_what_remains_of_a_coroutine_goes_on_as_if_it_had_been_a_task_from
     assert steps == ["begun", "going on", "done"]
 
 
-async def test_what_a_coroutine_raises_comes_out_wherever_it_is() -> None:
+async def test_an_exception_of_a_coroutine_is_raised_in_either_part() -> None:
     async def work(*, at_once: bool) -> None:
         if not at_once:
             await asyncio.sleep(0)
@@ -212,7 +211,7 @@ async def test_what_a_coroutine_raises_comes_out_wherever_it_is() -> None:
         await remains
 
 
-async def test_a_cancelled_task_cancels_what_it_has_gone_on_with() -> None:
+async def test_a_cancelled_task_cancels_the_rest_of_its_coroutine() -> None:
     seen = []
 
     async def work() -> None:

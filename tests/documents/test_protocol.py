@@ -90,7 +90,7 @@ def validator(definition: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator({**SCHEMA, "anyOf": [{"$ref": f"#/$defs/{definition}"}]})
 
 
-def test_the_file_is_what_the_types_say() -> None:
+def test_the_schema_file_is_up_to_date() -> None:
     kept = json.loads((ROOT / "docs" / "protocol.schema.json").read_text(encoding="utf-8"))
     assert kept == SCHEMA, "make schemas"
 
@@ -102,7 +102,7 @@ def test_the_module_writes_the_file() -> None:
     assert json.loads(written.stdout) == SCHEMA
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_valid() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
@@ -135,7 +135,7 @@ def test_the_page_names_every_route() -> None:
     assert router.url_path_for("socket") == "/ws"
 
 
-def test_the_page_names_only_codes_that_there_are() -> None:
+def test_the_page_names_only_existing_codes() -> None:
     codes = {
         kind.code
         for kind in vars(errors).values()
@@ -165,13 +165,13 @@ def test_the_limits_on_the_page_are_the_defaults() -> None:
 
 
 @pytest.mark.parametrize("message", FROM_THE_CLIENT, ids=lambda message: message["type"])
-def test_the_schema_and_the_types_agree_about_what_clients_say(message) -> None:
+def test_the_schema_and_the_types_agree_about_client_messages(message) -> None:
     validator("ClientMessage").validate(message)
     FROM_CLIENT.validate_json(json.dumps(message))
 
 
 @pytest.mark.parametrize("message", FROM_THE_SERVER, ids=lambda message: message["type"])
-def test_the_schema_and_the_types_agree_about_what_the_server_says(message) -> None:
+def test_the_schema_and_the_types_agree_about_server_messages(message) -> None:
     read = FROM_SERVER.validate_json(json.dumps(message), strict=True)
     written = json.loads(read.model_dump_json())
     assert written == message
@@ -184,7 +184,7 @@ def test_every_message_has_an_example_here() -> None:
 
 
 @pytest.mark.parametrize("message", FROM_THE_SERVER, ids=lambda message: message["type"])
-def test_nothing_is_left_out_of_what_the_server_says(message) -> None:
+def test_server_messages_have_all_their_members(message) -> None:
     for name in message["data"]:
         less = {**message, "data": {key: value for key, value in message["data"].items() if key != name}}
         with pytest.raises(jsonschema.ValidationError):
@@ -206,7 +206,7 @@ def test_nothing_is_left_out_of_what_the_server_says(message) -> None:
     ],
     ids=["member", "outer member", "empty", "long", "negative", "large", "long tab", "tab", "type"],
 )
-def test_the_schema_and_the_types_agree_about_what_is_refused(message) -> None:
+def test_the_schema_and_the_types_agree_about_invalid_messages(message) -> None:
     with pytest.raises(jsonschema.ValidationError):
         validator("ClientMessage").validate(message)
     with pytest.raises(ValidationError):

@@ -1,4 +1,4 @@
-"""One socket: from the handshake to its close, every message and every way to be sent away."""
+"""One socket from the handshake to its close: every message and every close code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 import pytest
 import websockets
-from tests.documents.serving import TIMES, host
+from tests.documents.workers import TIMES, host
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold import StoreUnavailable
@@ -32,11 +32,11 @@ async def nobody_left(worker) -> None:
     """The worker has forgotten every socket and every room."""
     hub = worker.hub
     await eventually_async(
-        lambda: not hub._rooms and not hub.attendance.of(None) and not hub.attendance.connecting
+        lambda: not hub._rooms and not hub.presence.of(None) and not hub.presence.connecting
     )
 
 
-async def test_a_token_is_answered_with_who_one_is_and_the_times_to_keep(worker) -> None:
+async def test_a_token_is_answered_with_the_user_and_the_times(worker) -> None:
     until = time.time() + 3600
     worker.host.sign_ins.expires_at["ana.s1"] = until
     talk = await worker.connect()
@@ -51,7 +51,7 @@ async def test_a_token_is_answered_with_who_one_is_and_the_times_to_keep(worker)
     }
 
 
-async def test_a_sign_in_without_end_is_told_as_null(worker) -> None:
+async def test_a_login_without_end_is_null(worker) -> None:
     talk = await worker.connect()
     assert (await talk.ask("authenticate", token="ana"))["expires_at"] is None
 
@@ -59,7 +59,7 @@ async def test_a_sign_in_without_end_is_told_as_null(worker) -> None:
 @pytest.mark.parametrize(
     "data", [{"token": "0"}, {"token": "ended"}, {"ticket": "never issued"}], ids=["token", "ended", "ticket"]
 )
-async def test_whoever_is_not_signed_in_is_told_so_and_sent_away(worker, data) -> None:
+async def test_a_socket_without_a_login_is_refused_and_closed(worker, data) -> None:
     worker.host.sign_ins.ended.add("ended")
     talk = await worker.connect()
     assert (await talk.ask("authenticate", **data))["code"] == "not_signed_in"
@@ -67,14 +67,14 @@ async def test_whoever_is_not_signed_in_is_told_so_and_sent_away(worker, data) -
     await nobody_left(worker)
 
 
-async def test_a_token_that_has_expired_lets_nobody_in(worker) -> None:
+async def test_an_expired_token_is_refused(worker) -> None:
     worker.host.sign_ins.expires_at["ana"] = time.time() - 1
     talk = await worker.connect()
     assert (await talk.ask("authenticate", token="ana"))["code"] == "not_signed_in"
     assert await talk.closed() == 4401
 
 
-async def test_without_a_way_to_read_tokens_there_are_tickets_only(made) -> None:
+async def test_without_authenticate_only_tickets_are_accepted(made) -> None:
     worker = await made.worker(authenticate=None)
     talk = await worker.connect()
     assert (await talk.ask("authenticate", token="ana"))["code"] == "not_signed_in"
@@ -83,7 +83,7 @@ async def test_without_a_way_to_read_tokens_there_are_tickets_only(made) -> None
     assert (await (await worker.connect()).ask("authenticate", ticket=ticket))["user_id"] == "ana"
 
 
-async def test_nothing_is_answered_before_one_has_said_who_one_is(worker) -> None:
+async def test_no_message_is_answered_before_authentication(worker) -> None:
     for kind in ("join", "leave", "heartbeat", "ping"):
         talk = await worker.connect()
         data = {} if kind == "ping" else {"document_id": "doc"}
@@ -120,7 +120,7 @@ UNREADABLE = {
 }
 
 
-async def test_what_is_not_understood_is_answered_and_if_repeated_ends_the_socket(made) -> None:
+async def test_an_invalid_message_is_answered_and_if_repeated_closes_the_socket(made) -> None:
     worker = await made.worker(limits=SocketLimits(mistakes=len(UNREADABLE)))
     talk = await worker.socket("ana")
     for said in UNREADABLE.values():
@@ -133,7 +133,7 @@ async def test_what_is_not_understood_is_answered_and_if_repeated_ends_the_socke
     await nobody_left(worker)
 
 
-async def test_a_first_message_that_is_not_understood_ends_the_socket(worker) -> None:
+async def test_an_invalid_first_message_closes_the_socket(worker) -> None:
     for what in UNREADABLE.keys() - {"again"}:
         talk = await worker.connect()
         await talk.socket.send(UNREADABLE[what])
@@ -141,7 +141,7 @@ async def test_a_first_message_that_is_not_understood_ends_the_socket(worker) ->
         assert await talk.closed() == 4400
 
 
-async def test_joining_shows_the_role_and_the_lock_as_it_is(worker) -> None:
+async def test_joining_returns_the_role_and_the_lock(worker) -> None:
     await worker.lock("ana", tab="one")
     vera = await worker.socket("vera")
     joined = await vera.ask("join", document_id="doc")
@@ -160,9 +160,7 @@ async def test_joining_shows_the_role_and_the_lock_as_it_is(worker) -> None:
     ("who", "document_id", "code"),
     [("zoe", "doc", "not_allowed"), ("ana", "diary", "not_allowed"), ("ana", "nothing", "not_found")],
 )
-async def test_a_room_that_one_may_not_see_does_not_even_begin_to_exist(
-    worker, who, document_id, code
-) -> None:
+async def test_a_room_that_a_user_may_not_see_is_never_created(worker, who, document_id, code) -> None:
     talk = await worker.socket(who)
     answer = await talk.ask("join", document_id=document_id)
     assert (answer["type"], answer["code"], answer["document_id"]) == ("error", code, document_id)
@@ -204,7 +202,7 @@ async def test_a_heartbeat_over_the_socket_extends_the_hold_of_this_tab_alone(wo
     assert (await (await worker.socket("zoe")).ask("heartbeat", document_id="doc"))["code"] == "not_allowed"
 
 
-async def test_the_tab_that_holds_a_lock_is_asked_for_heartbeats(made) -> None:
+async def test_heartbeats_are_requested_from_the_tab_that_holds_the_lock(made) -> None:
     worker = await made.worker(times=Times(ttl=60, heartbeat=0.1))
     one = await worker.socket("ana", "one", "doc", "other")
     others = [await worker.socket("ana", "two", "doc"), await worker.socket("bob", "one", "doc")]
@@ -231,14 +229,14 @@ async def test_the_tab_that_holds_a_lock_is_asked_for_heartbeats(made) -> None:
     await one.silence()
 
 
-async def test_whoever_says_nothing_is_sent_away(made) -> None:
+async def test_a_silent_socket_is_closed(made) -> None:
     worker = await made.worker(limits=SocketLimits(authenticate_within=0.1))
     talk = await worker.connect()
     assert await talk.closed() == 4408
     await nobody_left(worker)
 
 
-async def test_whoever_is_not_recognised_in_time_is_sent_away(made) -> None:
+async def test_a_socket_that_is_not_authenticated_in_time_is_closed(made) -> None:
     asked = asyncio.Event()
 
     async def slow(_token):
@@ -252,10 +250,10 @@ async def test_whoever_is_not_recognised_in_time_is_sent_away(made) -> None:
     assert asked.is_set()
 
 
-async def test_sockets_that_have_not_said_who_they_are_are_capped(made) -> None:
+async def test_unauthenticated_sockets_are_capped(made) -> None:
     worker = await made.worker(limits=SocketLimits(unauthenticated=2))
     first, second = await worker.connect(), await worker.connect()
-    await eventually_async(lambda: len(worker.hub.attendance.connecting) == 2)
+    await eventually_async(lambda: len(worker.hub.presence.connecting) == 2)
     with pytest.raises(websockets.InvalidStatus) as refused:
         await worker.connect()
     assert refused.value.response.status_code == 503
@@ -278,7 +276,7 @@ async def test_pages_of_other_origins_are_refused_at_the_handshake(made, caplog)
         await worker.connect(additional_headers=two)
 
 
-async def test_a_user_may_have_so_many_sockets_and_others_have_theirs(made) -> None:
+async def test_sockets_are_capped_per_user(made) -> None:
     worker = await made.worker(limits=SocketLimits(sockets_per_user=2))
     first = await worker.socket("ana")
     await worker.socket("ana")
@@ -287,11 +285,11 @@ async def test_a_user_may_have_so_many_sockets_and_others_have_theirs(made) -> N
     assert await third.closed() == 4409
     await worker.socket("bob")
     await first.socket.close()
-    await eventually_async(lambda: len(worker.hub.attendance.of("ana")) == 1)
+    await eventually_async(lambda: len(worker.hub.presence.of("ana")) == 1)
     await worker.socket("ana")
 
 
-async def test_a_socket_may_watch_so_many_documents(made) -> None:
+async def test_rooms_are_capped_per_socket(made) -> None:
     worker = await made.worker(limits=SocketLimits(rooms_per_socket=1))
     talk = await worker.socket("olga", None, "doc")
     refused = await talk.ask("join", document_id="other")
@@ -301,7 +299,7 @@ async def test_a_socket_may_watch_so_many_documents(made) -> None:
     assert (await talk.ask("join", document_id="other"))["type"] == "joined"
 
 
-async def test_a_flood_of_messages_ends_the_socket(made) -> None:
+async def test_a_flood_of_messages_closes_the_socket(made) -> None:
     worker = await made.worker(limits=SocketLimits(messages_per_second=0.001, burst=5))
     talk = await worker.socket("ana")
     for _ in range(4):
@@ -312,7 +310,7 @@ async def test_a_flood_of_messages_ends_the_socket(made) -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * 65537, "ä" * 32769], ids=["characters", "bytes"])
-async def test_a_message_that_is_too_large_ends_the_socket(worker, text) -> None:
+async def test_a_message_that_is_too_large_closes_the_socket(worker, text) -> None:
     talk = await worker.socket("ana")
     await talk.socket.send(text)
     assert await talk.closed() == 4413
@@ -324,7 +322,7 @@ async def test_the_largest_message_is_read(worker) -> None:
     await talk.hear("pong")
 
 
-async def test_a_socket_ends_with_its_sign_in(worker) -> None:
+async def test_a_socket_closes_when_its_login_expires(worker) -> None:
     worker.host.sign_ins.expires_at["ana"] = time.time() + 4
     talk = await worker.socket("ana", None, "doc")
     assert await talk.closed() == 4401
@@ -332,11 +330,11 @@ async def test_a_socket_ends_with_its_sign_in(worker) -> None:
     await nobody_left(worker)
 
 
-async def test_a_message_after_the_sign_in_has_ended_is_not_answered(worker) -> None:
+async def test_a_message_after_the_login_has_expired_is_not_answered(worker) -> None:
     """Timers stop while a machine sleeps; the clock does not."""
     worker.host.sign_ins.expires_at["ana"] = time.time() + 3600
     talk = await worker.socket("ana")
-    (socket,) = worker.hub.attendance.of("ana")
+    (socket,) = worker.hub.presence.of("ana")
     who = socket.admission.principal
     socket.admission = socket.admission._replace(principal=type(who)(who.user_id, who.user_name, time.time()))
     await talk.say("join", document_id="doc")
@@ -354,7 +352,7 @@ async def test_a_session_that_ends_closes_its_sockets_and_no_others(worker) -> N
     await bob.silence()
 
 
-async def test_a_ticket_of_a_session_that_has_ended_lets_nobody_in(worker) -> None:
+async def test_a_ticket_of_an_ended_session_is_refused(worker) -> None:
     for ended in ("s1", None):
         ticket = (await worker.ask("ana.s1", "POST", "/live/ticket")).json()["ticket"]
         await worker.router.sessions_ended("ana", ended)
@@ -363,7 +361,7 @@ async def test_a_ticket_of_a_session_that_has_ended_lets_nobody_in(worker) -> No
         assert await talk.closed() == 4401
 
 
-async def test_a_session_that_ends_while_its_token_is_looked_at_lets_nobody_in(made) -> None:
+async def test_a_session_that_ends_while_its_token_is_verified_is_refused(made) -> None:
     asked, go = asyncio.Event(), asyncio.Event()
 
     async def slow(token):
@@ -382,7 +380,7 @@ async def test_a_session_that_ends_while_its_token_is_looked_at_lets_nobody_in(m
     assert await talk.closed() == 4401
 
 
-async def test_rights_are_asked_for_again_at_every_message(worker) -> None:
+async def test_permissions_are_checked_at_every_message(worker) -> None:
     talk = await worker.socket("vera", None, "doc", "other")
     worker.host.roles.roles["vera"] = None
     assert (await talk.ask("heartbeat", document_id="doc"))["code"] == "not_allowed"
@@ -394,7 +392,7 @@ async def test_rights_are_asked_for_again_at_every_message(worker) -> None:
     await talk.silence()
 
 
-async def test_rights_that_change_close_rooms_without_being_asked(worker) -> None:
+async def test_changed_permissions_close_rooms(worker) -> None:
     vera, bob = await worker.socket("vera", None, "doc", "other"), await worker.socket("bob", None, "doc")
     worker.host.roles.roles["vera"] = None
     worker.host.roles.roles["bob"] = None
@@ -416,7 +414,7 @@ async def test_a_document_that_is_deleted_closes_its_room(worker) -> None:
     assert (await talk.hear("room_closed"))["code"] == "not_found"
 
 
-async def test_rights_that_did_not_change_change_nothing(worker) -> None:
+async def test_unchanged_permissions_close_nothing(worker) -> None:
     talk = await worker.socket("vera", None, "doc")
     before = worker.host.roles.asked
     await worker.router.rights_changed()
@@ -425,7 +423,7 @@ async def test_rights_that_did_not_change_change_nothing(worker) -> None:
     await talk.hear("document_locked")
 
 
-async def test_rights_that_change_during_a_join_are_asked_for_again(made) -> None:
+async def test_permissions_that_change_during_a_join_are_checked_again(made) -> None:
     worker = await made.worker()
     talk = await worker.socket("vera")
     state = worker.router.documents.state
@@ -440,7 +438,7 @@ async def test_rights_that_change_during_a_join_are_asked_for_again(made) -> Non
     assert not worker.hub._rooms
 
 
-async def test_rights_that_cannot_be_found_out_send_the_client_to_ask_again(worker, monkeypatch) -> None:
+async def test_a_failing_recheck_makes_the_client_reconnect(worker, monkeypatch) -> None:
     monkeypatch.setattr("leasehold.documents.live.permission_recheck._TRIES", 2)
     talk = await worker.socket("vera", None, "doc")
     worker.host.roles.failing = RuntimeError("the database is away")
@@ -448,7 +446,7 @@ async def test_rights_that_cannot_be_found_out_send_the_client_to_ask_again(work
     assert await talk.closed() == 1012
 
 
-async def test_a_message_that_fails_is_told_and_the_socket_goes_on(worker) -> None:
+async def test_a_message_that_fails_is_answered_with_an_error_and_the_socket_goes_on(worker) -> None:
     talk = await worker.socket("vera", None, "doc")
     worker.host.roles.failing = RuntimeError("canary")
     failed = await talk.ask("join", document_id="other")
@@ -463,7 +461,7 @@ async def test_a_message_that_fails_is_told_and_the_socket_goes_on(worker) -> No
     await talk.hear("document_locked")
 
 
-async def test_a_sign_in_that_fails_ends_the_socket_and_says_nothing(made) -> None:
+async def test_a_failing_authentication_closes_the_socket_without_details(made) -> None:
     async def broken(_token):
         raise RuntimeError("canary")
 
@@ -474,7 +472,7 @@ async def test_a_sign_in_that_fails_ends_the_socket_and_says_nothing(made) -> No
     await nobody_left(worker)
 
 
-async def test_without_the_store_nobody_is_let_in_and_may_come_back(own_server) -> None:
+async def test_without_the_store_sockets_are_closed_as_going_away(own_server) -> None:
     server = own_server("valkey9")
     async with host(server.url) as made:
         worker = await made.worker(timeout=2)
@@ -488,16 +486,16 @@ async def test_without_the_store_nobody_is_let_in_and_may_come_back(own_server) 
         await watching.silence()
 
 
-async def test_a_client_that_goes_leaves_nothing_behind(worker) -> None:
+async def test_a_client_that_disconnects_leaves_nothing_behind(worker) -> None:
     talks = [await worker.socket("ana", None, "doc", "other"), await worker.socket("vera", None, "doc")]
     await talks[0].socket.close()
     talks[1].socket.transport.abort()
     await nobody_left(worker)
-    assert not worker.hub._deadlines._timers
+    assert not worker.hub._timers._timers
 
 
-async def test_every_message_from_the_server_is_as_the_types_say(worker) -> None:
-    """Whatever is heard here was read as the client would, and is what the server's own types write."""
+async def test_every_message_from_the_server_matches_the_schema(worker) -> None:
+    """Every message is read as a client would, and matches the server's own types."""
     talk = await worker.connect()
     said = [
         ("authenticate", {"token": "ana", "tab": "one"}),

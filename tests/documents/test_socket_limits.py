@@ -1,11 +1,11 @@
-"""Who may connect at all, and how much they may say."""
+"""Allowed origins, and the rate limit of messages."""
 
 from __future__ import annotations
 
 import pytest
 
 from leasehold import InvalidRequest
-from leasehold.documents.live.limits import Allowance, SocketLimits
+from leasehold.documents.live.limits import MessageRateLimiter, SocketLimits
 from leasehold.documents.live.origins import is_allowed
 
 APP = "https://app.example.com"
@@ -49,13 +49,13 @@ def test_other_pages_may_not(origin, host) -> None:
     assert not is_allowed(origin, host, [APP])
 
 
-def test_an_asterisk_lets_every_page_in() -> None:
+def test_an_asterisk_allows_every_page() -> None:
     assert is_allowed("https://anywhere.example.com", "wiki.example.com", ["*"])
 
 
 def test_a_burst_is_spent_and_comes_back_with_time() -> None:
     now = [0.0]
-    allowance = Allowance(SocketLimits(messages_per_second=2, burst=3), clock=lambda: now[0])
+    allowance = MessageRateLimiter(SocketLimits(messages_per_second=2, burst=3), clock=lambda: now[0])
     assert [allowance.spend() for _ in range(4)] == [True, True, True, False]
     now[0] = 0.4
     assert not allowance.spend()
@@ -66,6 +66,6 @@ def test_a_burst_is_spent_and_comes_back_with_time() -> None:
 
 
 @pytest.mark.parametrize("name", SocketLimits.__slots__)
-def test_a_limit_of_nothing_is_refused(name) -> None:
+def test_a_limit_of_zero_is_refused(name) -> None:
     with pytest.raises(InvalidRequest):
         SocketLimits(**{name: 0})

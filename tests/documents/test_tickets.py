@@ -1,4 +1,4 @@
-"""Tickets let one socket in, once, and not after the sign-in has ended."""
+"""Tickets open one socket, once, and not after the login has ended."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.support.matrix import OURS
 import leasehold
 from leasehold.documents.live import tickets as module
 from leasehold.documents.live.tickets import Admission, Tickets
-from leasehold.documents.live.worker_notices import Notices, RightsChanged, SessionsEnded
-from leasehold.documents.principal import Principal, principal_of
+from leasehold.documents.live.worker_notices import RightsChanged, SessionsEnded, WorkerNotices
+from leasehold.documents.ports import Principal, principal_of
 
 ANA = Principal("ana", "Ana Äöü", expires_at=time.time() + 3600, session_id="s-1")
 NAMELESS = Principal("bob", "Bob")
@@ -36,7 +36,7 @@ async def client(any_server, how):
 
 @pytest.mark.parametrize("principal", [ANA, NAMELESS], ids=["with a session", "without"])
 @pytest.mark.every_way_in
-async def test_a_ticket_says_who_it_was_issued_to_and_when(client, any_server, principal) -> None:
+async def test_a_ticket_has_its_user_and_its_time(client, any_server, principal) -> None:
     tickets = Tickets(client.store_access.transport)
     before = int(any_server.call("TIME")[0])
     admission = await tickets.use(await tickets.issue(principal))
@@ -45,7 +45,7 @@ async def test_a_ticket_says_who_it_was_issued_to_and_when(client, any_server, p
 
 
 @pytest.mark.every_way_in
-async def test_a_ticket_is_good_once_however_many_try(client) -> None:
+async def test_a_ticket_is_accepted_once_however_many_try(client) -> None:
     tickets = Tickets(client.store_access.transport)
     ticket = await tickets.issue(ANA)
     uses = await asyncio.gather(*[tickets.use(ticket) for _ in range(50)])
@@ -54,11 +54,11 @@ async def test_a_ticket_is_good_once_however_many_try(client) -> None:
 
 
 @pytest.mark.parametrize("ticket", ["", "x", "x" * 128, "doc_lock", "*", "\0", "a b"])
-async def test_what_was_never_issued_lets_nobody_in(client, ticket) -> None:
+async def test_an_unknown_ticket_is_refused(client, ticket) -> None:
     assert await Tickets(client.store_access.transport).use(ticket) is None
 
 
-async def test_a_ticket_ends_by_itself(client, monkeypatch) -> None:
+async def test_a_ticket_expires(client, monkeypatch) -> None:
     monkeypatch.setattr(module, "LIFETIME", 0.05)
     tickets = Tickets(client.store_access.transport)
     ticket = await tickets.issue(ANA)
@@ -66,7 +66,7 @@ async def test_a_ticket_ends_by_itself(client, monkeypatch) -> None:
     assert await tickets.use(ticket) is None
 
 
-async def test_whoever_reads_the_store_cannot_use_a_ticket(client, any_server) -> None:
+async def test_reading_the_store_reveals_no_ticket(client, any_server) -> None:
     ticket = await Tickets(client.store_access.transport).issue(ANA)
     (key,) = any_server.call("KEYS", "doc_lock:ticket:*")
     assert ticket.encode() not in key
@@ -74,7 +74,7 @@ async def test_whoever_reads_the_store_cannot_use_a_ticket(client, any_server) -
     assert 0 < any_server.call("PTTL", key) <= 30_000
 
 
-async def test_tickets_are_not_alike(client) -> None:
+async def test_tickets_differ(client) -> None:
     tickets = Tickets(client.store_access.transport)
     issued = {await tickets.issue(ANA) for _ in range(100)}
     assert len(issued) == 100
@@ -82,8 +82,8 @@ async def test_tickets_are_not_alike(client) -> None:
 
 
 @pytest.mark.every_way_in
-async def test_a_session_that_ended_has_ended_for_whoever_comes_with_it(client, any_server) -> None:
-    notices, tickets = Notices(client.store_access.transport), Tickets(client.store_access.transport)
+async def test_an_ended_session_has_ended_for_every_login_with_it(client, any_server) -> None:
+    notices, tickets = WorkerNotices(client.store_access.transport), Tickets(client.store_access.transport)
     other = Principal("ana", "Ana", session_id="s-2")
     admissions = [await tickets.use(await tickets.issue(who)) for who in (ANA, other, NAMELESS)]
     assert await notices.have_ended(admissions) == [False, False, False]
@@ -94,7 +94,7 @@ async def test_a_session_that_ended_has_ended_for_whoever_comes_with_it(client, 
 
 
 async def test_all_sessions_of_a_user_end_but_not_those_that_begin_afterwards(client) -> None:
-    notices, tickets = Notices(client.store_access.transport), Tickets(client.store_access.transport)
+    notices, tickets = WorkerNotices(client.store_access.transport), Tickets(client.store_access.transport)
     before = await tickets.use(await tickets.issue(ANA))
     someone_else = await tickets.use(await tickets.issue(NAMELESS))
     ended = await notices.end_sessions("ana", None)
@@ -105,7 +105,7 @@ async def test_all_sessions_of_a_user_end_but_not_those_that_begin_afterwards(cl
 
 
 async def test_a_session_called_asterisk_is_only_itself(client) -> None:
-    notices, tickets = Notices(client.store_access.transport), Tickets(client.store_access.transport)
+    notices, tickets = WorkerNotices(client.store_access.transport), Tickets(client.store_access.transport)
     admission = await tickets.use(await tickets.issue(ANA))
     await notices.end_sessions("ana", "*")
     assert await notices.have_ended([admission]) == [False]
@@ -113,8 +113,8 @@ async def test_a_session_called_asterisk_is_only_itself(client) -> None:
     assert await notices.have_ended([starred]) == [True]
 
 
-async def test_what_is_remembered_of_ended_sessions_has_a_limit(client, any_server) -> None:
-    notices = Notices(client.store_access.transport)
+async def test_the_number_of_stored_ended_sessions_is_limited(client, any_server) -> None:
+    notices = WorkerNotices(client.store_access.transport)
     for number in range(250):
         await notices.end_sessions("ana", f"s-{number}")
     (key,) = any_server.call("KEYS", "doc_lock:ended:*")
@@ -123,18 +123,20 @@ async def test_what_is_remembered_of_ended_sessions_has_a_limit(client, any_serv
     assert await notices.have_ended([newest]) == [True]
 
 
-async def test_other_workers_are_told(valkey) -> None:
+async def test_other_workers_get_notices(valkey) -> None:
     heard, gaps = [], []
     async with leasehold.connect(valkey.url) as here, leasehold.connect(valkey.url) as there:
-        assert await Notices(there.store_access.transport).listen(heard.append, lambda: gaps.append(True))
-        told = Notices(here.store_access.transport)
-        await told.tell_rights_changed("ana")
-        await told.tell_rights_changed(None)
+        assert await WorkerNotices(there.store_access.transport).listen(
+            heard.append, lambda: gaps.append(True)
+        )
+        told = WorkerNotices(here.store_access.transport)
+        await told.announce_rights_changed("ana")
+        await told.announce_rights_changed(None)
         one = await told.end_sessions("ana", "s-1")
         every = await told.end_sessions("ana", None)
         for nonsense in ("", "{}", "[]", json.dumps({"kind": "sessions_ended"}), '{"kind": "new"}'):
             valkey.call("PUBLISH", "doc_lock:notices", nonsense)
-        await told.tell_rights_changed("last")
+        await told.announce_rights_changed("last")
         async with asyncio.timeout(20):
             while RightsChanged("last") not in heard:
                 await asyncio.sleep(0.01)

@@ -14,7 +14,7 @@ import httpx
 import pytest
 import websockets
 from examples.wiki import create_app
-from tests.documents.serving import serving
+from tests.documents.workers import serving
 from tests.support.servers import reserve_port
 from tests.support.waiting import LIMIT, eventually
 

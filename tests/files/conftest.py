@@ -1,4 +1,4 @@
-"""What the tests of files share: a root, and as many processes' views of its locks as a test wants."""
+"""Fixtures of the file tests: a root, and clients as of several processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import redis
 import redis.asyncio
 from tests.contract.sides import keys_that_stay
-from tests.files.worlds_of_files import SIDES, file_locks
+from tests.files.both_sides import SIDES, file_locks
 from tests.support.matrix import OURS, note_collected, ways_in
 from tests.support.waiting import LIMIT
 
@@ -98,20 +98,20 @@ async def _shop(server: Server, root: Path, side: str, how: str) -> AsyncIterato
 
 @pytest.fixture
 def way_in(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """One of both worlds and a way in, see `ways_in`."""
+    """A side (asyncio or threads) and a way in, see `ways_in`."""
     return request.param
 
 
 @pytest.fixture
 async def shop(any_server: Server, root: Path, way_in: tuple[str, str]) -> AsyncIterator[Shop]:
-    """On every server, in both worlds, over every way in."""
+    """On every server, for asyncio and threads, over every way in."""
     async for made in _shop(any_server, root, *way_in):
         yield made
 
 
 @pytest.fixture
 async def valkey_shop(valkey: Server, root: Path, way_in: tuple[str, str]) -> AsyncIterator[Shop]:
-    """On Valkey, in both worlds, over every way in: for what does not depend on the server."""
+    """On Valkey, for asyncio and threads, over every way in: for behaviour that does not depend on the server."""
     async for made in _shop(valkey, root, *way_in):
         yield made
 
@@ -125,6 +125,6 @@ async def async_shop(any_server: Server, root: Path) -> AsyncIterator[Shop]:
 
 @pytest.fixture
 async def own_shop(valkey: Server, root: Path) -> AsyncIterator[Shop]:
-    """On Valkey, for asyncio: for what does not depend on the server."""
+    """On Valkey, for asyncio: for behaviour that does not depend on the server."""
     async for made in _shop(valkey, root, "async", OURS):
         yield made

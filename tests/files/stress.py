@@ -26,7 +26,7 @@ from tests.files.stress_worker import Orders, Planted
 from tests.support.launcher import launch
 from tests.support.servers import Server
 
-from leasehold.files.content.contents import hash_of
+from leasehold.files.content.contents import sha256_of
 
 if TYPE_CHECKING:
     import subprocess
@@ -192,7 +192,7 @@ def run(plan: Plan, url: str, directory: Path, say: Callable[[str], None] = lamb
     names = [f"f{number:02}" for number in range(plan.files)]
     for name in names:
         (root / name).write_bytes(compose(name, 0))
-    before = {name: hash_of((root / name).read_bytes()) for name in names}
+    before = {name: sha256_of((root / name).read_bytes()) for name in names}
     chance = random.Random(plan.seed)
     # Other runs on the same server have sessions of their own.
     team = f"worker-{secrets.token_hex(3)}"
@@ -219,7 +219,7 @@ def run(plan: Plan, url: str, directory: Path, say: Callable[[str], None] = lamb
     began_at = time.monotonic()
     _drive(plan, crew, journals, began_at, say)
     lines = read_journals(journals)
-    after = {name: hash_of((root / name).read_bytes()) for name in names}
+    after = {name: sha256_of((root / name).read_bytes()) for name in names}
     counts = Counter[str](line["event"] for line in lines)
     counts.update(f"report {line['outcome']}" for line in lines if line["event"] == "report")
     leftovers = sorted(entry.name for entry in root.iterdir() if entry.name not in before)

@@ -1,4 +1,4 @@
-"""Whether what many processes wrote down about the same files can have happened if the locks did their work.
+"""Checks that the journals of many processes on the same files are consistent with working locks.
 
 Knows nothing of how locks work: it looks at who was told what and when, and at what is in the files in the end.
 """

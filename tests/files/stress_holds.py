@@ -1,4 +1,4 @@
-"""Who held what and when, as far as it can be told from what many processes wrote down.
+"""Derives from the journals of many processes which session held which file, and when.
 
 Events of a session: ``asked`` (path, mode) before a lock is asked for, then ``granted`` (path, mode, fence) or ``busy``
 (path); ``upgrading`` (path), then perhaps ``granted`` with ``upgraded``; ``read`` (path, sha, whole, sure, since); ``writing`` (path, seen, sha), then ``written`` or ``unwritten``
@@ -38,7 +38,7 @@ class Hold:
 
 
 def find_holds(lines: Iterable[Line]) -> list[Hold]:
-    """Every lease that a session was told of."""
+    """Every lease that a session got."""
     found: list[Hold] = []
     current: dict[tuple[str, str], Hold] = {}
     for line in lines:

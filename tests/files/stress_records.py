@@ -1,4 +1,4 @@
-"""What a stressed process writes down, line by line, and the files whose contents prove what happened to them.
+"""Journals of the stress processes, line by line, and files whose contents prove their history.
 
 A line is written in one `write`, so a SIGKILL leaves whole lines. Times are of one clock for all processes of the
 machine.
@@ -52,6 +52,6 @@ def compose(author: str, number: int) -> bytes:
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether this is what `compose` made, all of it."""
+    """True if this is the complete output of `compose`."""
     body, digest = data[:-64], data[-64:]
     return hashlib.sha256(body).hexdigest().encode() == digest

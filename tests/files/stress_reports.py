@@ -1,4 +1,4 @@
-"""Whether what sessions were told when they were restored was true."""
+"""Checks that the reports of restores were true."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Known:
 
 
 def find_untrue_reports(lines: Sequence[Line]) -> Iterator[str]:
-    """What was left out, made up, or not so."""
+    """The reports that are missing, invented or wrong."""
     lives: dict[str, dict[int, list[Line]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
         lives[line["session"]][line["life"]].append(line)

@@ -1,4 +1,4 @@
-"""Whether every write that was acknowledged is still in the files, and every reader saw what was there."""
+"""Checks that every acknowledged write is still in the files, and that every reader saw the current contents."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def find_lost_updates(
 
 
 def _find_stale_reads(path: str, contents: Mapping[str, int], lines: Sequence[Line]) -> Iterator[str]:
-    """Whoever reads under the lock sees every write that was acknowledged before it began to."""
+    """A read under the lock sees every write that was acknowledged before it began."""
     written = [line for line in lines if line["event"] == "written" and line["sha"] in contents]
     times = [line["at"] for line in written]
     newest = list(itertools.accumulate((contents[line["sha"]] for line in written), max, initial=0))

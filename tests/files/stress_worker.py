@@ -23,10 +23,10 @@ import leasehold
 from leasehold.errors import FileChanged, InvalidRequest, LeaseholdError, LeaseLost, LockBusy
 from leasehold.files import FileLocks
 from leasehold.files.content.atomic_write import write_atomically
-from leasehold.files.content.contents import hash_of
-from leasehold.files.finishing import to_the_end
-from leasehold.files.paths.identity import Files
+from leasehold.files.content.contents import sha256_of
+from leasehold.files.paths.identity import FileRoot
 from leasehold.runtime import clock
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 
 if TYPE_CHECKING:
     from leasehold.files import FileLease, Session
@@ -37,7 +37,7 @@ WAIT = 8.0
 
 @dataclass(frozen=True)
 class Orders:
-    """What the driver wants."""
+    """The orders of the driver."""
 
     url: str
     root: str
@@ -179,19 +179,21 @@ class Worker:
             data = self._path(path).read_bytes()
         else:
             data = (await self._session.read_file(path)).data
-        sha = hash_of(data)
+        sha = sha256_of(data)
         self._journal.note("read", path=path, sha=sha, whole=is_whole(data), sure=True, since=since)
         return sha
 
     async def _write(self, path: str, seen: str) -> None:
         self._number += 1
         data = compose(f"{self._orders.session}.{self._orders.life}", self._number)
-        sha = hash_of(data)
+        sha = sha256_of(data)
         self._journal.note("writing", path=path, seen=seen, sha=sha)
         try:
             if self._orders.planted == "no locks":
-                file = Files(self._orders.root).identify(path)
-                await to_the_end(lambda: write_atomically(file, data, check=lambda: None))
+                file = FileRoot(self._orders.root).identify(path)
+                await AsyncioConcurrency().run_blocking(
+                    lambda: write_atomically(file, data, check=lambda: None)
+                )
             elif self._orders.planted == "writes in place":
                 await self._write_in_place(path, data)
             else:

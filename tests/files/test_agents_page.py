@@ -93,7 +93,7 @@ async def test_a_lease_without_a_block(example: Example, names: dict[str, Any], 
 
 
 @PAGE.runs("except leasehold.FileBusy")
-async def test_a_refusal_names_the_holder_and_its_purpose(
+async def test_a_busy_error_names_the_holder_and_its_purpose(
     example: Example, names: dict[str, Any], capsys: Any
 ) -> None:
     async with names["session"].write("notes.md"):
@@ -115,7 +115,9 @@ async def test_a_change_behind_the_lock_is_noticed(
 
 
 @PAGE.runs("session.restore()")
-async def test_what_a_session_held_is_restored(example: Example, names: dict[str, Any], capsys: Any) -> None:
+async def test_the_files_of_a_session_are_restored(
+    example: Example, names: dict[str, Any], capsys: Any
+) -> None:
     before = await names["files"].session("agent-9")
     await before.acquire_write("notes.md", ttl=200)
     await example.run(names | {"secret": before.secret})

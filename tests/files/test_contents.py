@@ -1,4 +1,4 @@
-"""Reading files and replacing them as a whole: what is kept, what is refused, what is left behind."""
+"""Reads of files and their replacement as a whole: attributes, refusals, temporary files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from leasehold.errors import FileChanged, InvalidRequest, LeaseLost, NotAllowed, NotFound
 from leasehold.files.content.atomic_write import ABSENT, write_atomically
-from leasehold.files.content.contents import hash_of, read
-from leasehold.files.paths.identity import FileId, Files
+from leasehold.files.content.contents import read_contents, sha256_of
+from leasehold.files.paths.identity import FileId, FileRoot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def file(root: Path) -> FileId:
     (root / "notes.txt").write_bytes(b"old")
-    return Files(root).identify("notes.txt")
+    return FileRoot(root).identify("notes.txt")
 
 
 def always() -> None:
@@ -38,33 +38,33 @@ def names_in(directory: Path) -> list[str]:
     return sorted(entry.name for entry in directory.iterdir())
 
 
-def test_what_is_read_comes_with_its_hash(file: FileId) -> None:
-    found = read(file)
-    assert (found.data, found.sha256, found.stat.st_size) == (b"old", hash_of(b"old"), 3)
+def test_a_read_returns_the_contents_with_their_hash(file: FileId) -> None:
+    found = read_contents(file)
+    assert (found.data, found.sha256, found.stat.st_size) == (b"old", sha256_of(b"old"), 3)
 
 
 def test_a_file_that_is_not_there_is_not_found(root: Path) -> None:
     for path in ("missing.txt", "no/directory/either.txt"):
         with pytest.raises(NotFound, match=f"there is no file '{root}/{path}'"):
-            read(Files(root).identify(path))
+            read_contents(FileRoot(root).identify(path))
 
 
 def test_a_file_is_replaced_as_a_whole_and_nothing_else_is_left(file: FileId, root: Path) -> None:
     with (root / "notes.txt").open("rb") as opened_before:
-        assert write_atomically(file, b"new", check=always, seen=hash_of(b"old")) == hash_of(b"new")
+        assert write_atomically(file, b"new", check=always, seen=sha256_of(b"old")) == sha256_of(b"new")
         assert opened_before.read() == b"old"
-    assert read(file).data == b"new"
+    assert read_contents(file).data == b"new"
     assert names_in(root) == ["notes.txt"]
 
 
 def test_a_new_file_is_made_with_its_directories_and_the_usual_modes(root: Path) -> None:
-    file = Files(root).identify("a/b/new.txt")
+    file = FileRoot(root).identify("a/b/new.txt")
     previous = os.umask(0o027)
     try:
         write_atomically(file, b"new", check=always, seen=ABSENT)
     finally:
         os.umask(previous)
-    assert read(file).data == b"new"
+    assert read_contents(file).data == b"new"
     assert stat.S_IMODE((root / "a" / "b" / "new.txt").stat().st_mode) == 0o640
     assert stat.S_IMODE((root / "a").stat().st_mode) == 0o750
 
@@ -102,7 +102,7 @@ def test_an_owner_that_cannot_be_kept_is_a_reason_not_to_write(
     monkeypatch.setattr(os, "fchown", refuse)
     with pytest.raises(NotAllowed, match="cannot be replaced with its owner and attributes kept"):
         write_atomically(file, b"new", check=always)
-    assert read(file).data == b"old"
+    assert read_contents(file).data == b"old"
     assert names_in(root) == ["notes.txt"]
 
 
@@ -111,23 +111,23 @@ def test_a_file_that_is_not_what_was_seen_is_left_alone(file: FileId, root: Path
     with pytest.raises(
         FileChanged, match="is not what this session last saw, so it was not written"
     ) as refused:
-        write_atomically(file, b"new", check=always, seen=hash_of(b"old"))
-    assert refused.value.seen == hash_of(b"old")
-    assert refused.value.found == hash_of(b"of a program that knows no locks") == read(file).sha256
+        write_atomically(file, b"new", check=always, seen=sha256_of(b"old"))
+    assert refused.value.seen == sha256_of(b"old")
+    assert refused.value.found == sha256_of(b"of a program that knows no locks") == read_contents(file).sha256
     assert names_in(root) == ["notes.txt"]
 
 
 def test_a_file_that_appeared_is_left_alone(file: FileId) -> None:
     with pytest.raises(FileChanged, match="was not there before") as refused:
         write_atomically(file, b"new", check=always, seen=ABSENT)
-    assert (refused.value.seen, refused.value.found) == ("", hash_of(b"old"))
-    assert read(file).data == b"old"
+    assert (refused.value.seen, refused.value.found) == ("", sha256_of(b"old"))
+    assert read_contents(file).data == b"old"
 
 
 def test_a_file_that_went_away_is_not_made_again(file: FileId, root: Path) -> None:
     (root / "notes.txt").unlink()
-    with pytest.raises(FileChanged, match="is not there any more") as refused:
-        write_atomically(file, b"new", check=always, seen=hash_of(b"old"))
+    with pytest.raises(FileChanged, match="no longer exists") as refused:
+        write_atomically(file, b"new", check=always, seen=sha256_of(b"old"))
     assert refused.value.found is None
     assert names_in(root) == []
 
@@ -142,9 +142,9 @@ def test_a_file_changed_while_the_new_one_is_written_is_left_alone(
         (root / "notes.txt").write_bytes(b"meanwhile")
 
     monkeypatch.setattr(os, "fsync", meanwhile)
-    with pytest.raises(FileChanged, match="was changed by somebody without its lock"):
-        write_atomically(file, b"new", check=always, seen=hash_of(b"old"))
-    assert read(file).data == b"meanwhile"
+    with pytest.raises(FileChanged, match="was changed without its lock"):
+        write_atomically(file, b"new", check=always, seen=sha256_of(b"old"))
+    assert read_contents(file).data == b"meanwhile"
     assert names_in(root) == ["notes.txt"]
 
 
@@ -163,11 +163,11 @@ def test_without_a_lease_nothing_is_written(file: FileId, root: Path) -> None:
     with pytest.raises(LeaseLost) as refused:
         write_atomically(file, b"new", check=lost)
     assert not hasattr(refused.value, "__notes__")
-    assert read(file).data == b"old"
+    assert read_contents(file).data == b"old"
     assert names_in(root) == ["notes.txt"]
 
 
-def test_a_lease_that_ended_during_the_replacement_is_told_with_what_was_done(file: FileId) -> None:
+def test_a_lease_that_ended_during_the_replacement_says_that_the_file_was_replaced(file: FileId) -> None:
     asked = 0
 
     def lost_afterwards() -> None:
@@ -179,7 +179,7 @@ def test_a_lease_that_ended_during_the_replacement_is_told_with_what_was_done(fi
     with pytest.raises(LeaseLost) as told:
         write_atomically(file, b"new", check=lost_afterwards)
     assert told.value.__notes__ == [f"{file.path!r} had been replaced by then."]
-    assert read(file).data == b"new"
+    assert read_contents(file).data == b"new"
 
 
 def test_a_link_put_in_the_place_of_the_file_is_not_followed(file: FileId, root: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_link_put_in_the_place_of_the_file_is_not_followed(file: FileId, root:
     (root / "notes.txt").unlink()
     (root / "notes.txt").symlink_to(outside)
     with pytest.raises(InvalidRequest, match="has become a symbolic link"):
-        read(file)
+        read_contents(file)
     with pytest.raises(InvalidRequest, match="has become a symbolic link"):
         write_atomically(file, b"new", check=always)
     assert outside.read_bytes() == b"not yours"
@@ -198,12 +198,12 @@ def test_a_link_put_in_the_place_of_the_file_is_not_followed(file: FileId, root:
 def test_a_link_put_in_the_place_of_a_directory_leads_nowhere(root: Path) -> None:
     (root / "inner").mkdir()
     (root / "inner" / "notes.txt").write_bytes(b"old")
-    file = Files(root).identify("inner/notes.txt")
+    file = FileRoot(root).identify("inner/notes.txt")
     outside = root.parent / "outside"
     (root / "inner").rename(outside)
     (root / "inner").symlink_to(outside)
     with pytest.raises(InvalidRequest, match="or a directory on the way to it has"):
-        read(file)
+        read_contents(file)
     with pytest.raises(InvalidRequest, match="or a directory on the way to it has"):
         write_atomically(file, b"new", check=always)
     assert (outside / "notes.txt").read_bytes() == b"old"
@@ -213,12 +213,12 @@ def test_a_link_put_in_the_place_of_a_directory_leads_nowhere(root: Path) -> Non
 def test_a_pipe_or_a_directory_in_the_place_of_the_file_is_refused_at_once(file: FileId, root: Path) -> None:
     (root / "notes.txt").unlink()
     os.mkfifo(root / "notes.txt")
-    for attempt in (lambda: read(file), lambda: write_atomically(file, b"new", check=always)):
+    for attempt in (lambda: read_contents(file), lambda: write_atomically(file, b"new", check=always)):
         with pytest.raises(InvalidRequest, match="is not a regular file"):
             attempt()
     (root / "notes.txt").unlink()
     (root / "notes.txt").mkdir()
-    for attempt in (lambda: read(file), lambda: write_atomically(file, b"new", check=always)):
+    for attempt in (lambda: read_contents(file), lambda: write_atomically(file, b"new", check=always)):
         with pytest.raises(InvalidRequest, match="is not a regular file"):
             attempt()
     assert names_in(root) == ["notes.txt"]
@@ -231,11 +231,13 @@ def test_a_full_disk_changes_nothing(file: FileId, root: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space left"):
         write_atomically(file, b"new", check=always)
-    assert read(file).data == b"old"
+    assert read_contents(file).data == b"old"
     assert names_in(root) == ["notes.txt"]
 
 
-def test_what_others_left_behind_is_removed_after_an_hour_and_not_before(file: FileId, root: Path) -> None:
+def test_an_abandoned_temporary_file_is_removed_after_an_hour_and_not_before(
+    file: FileId, root: Path
+) -> None:
     for name, age in (("old", 3700), ("young", 60)):
         left = root / f".leasehold-0123456789abcdef01234567-{name}.tmp"
         left.write_bytes(b"half")

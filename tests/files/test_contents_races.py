@@ -11,9 +11,9 @@ from tests.support.waiting import LIMIT, eventually
 
 from leasehold.errors import FileChanged
 from leasehold.files.content.atomic_write import write_atomically
-from leasehold.files.content.contents import hash_of, read
-from leasehold.files.finishing import to_the_end
-from leasehold.files.paths.identity import FileId, Files
+from leasehold.files.content.contents import read_contents, sha256_of
+from leasehold.files.paths.identity import FileId, FileRoot
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def file(root: Path) -> FileId:
     (root / "notes.txt").write_bytes(b"old")
-    return Files(root).identify("notes.txt")
+    return FileRoot(root).identify("notes.txt")
 
 
 def always() -> None:
@@ -42,8 +42,8 @@ def write_late(parent: Any, root: str) -> None:
     """Replaces the file, and waits for the test's word after the last look at its lease and before renaming."""
     from leasehold.errors import LeaseholdError
     from leasehold.files.content.atomic_write import write_atomically
-    from leasehold.files.content.contents import hash_of
-    from leasehold.files.paths.identity import Files
+    from leasehold.files.content.contents import sha256_of
+    from leasehold.files.paths.identity import FileRoot
 
     has_asked = False
 
@@ -54,9 +54,9 @@ def write_late(parent: Any, root: str) -> None:
             parent.tell(checked=True)
             parent.hear()
 
-    file = Files(root).identify("notes.txt")
+    file = FileRoot(root).identify("notes.txt")
     try:
-        written = write_atomically(file, b"late", check=check, seen=hash_of(b"old"))
+        written = write_atomically(file, b"late", check=check, seen=sha256_of(b"old"))
     except LeaseholdError as error:
         parent.tell(refused=error.code, message=str(error))
     else:
@@ -68,12 +68,12 @@ def test_a_writer_that_wakes_up_after_the_next_one_has_written_changes_nothing(
 ) -> None:
     late = spawn(write_late, str(root))
     assert late.read() == {"checked": True}
-    write_atomically(file, b"next", check=always, seen=hash_of(b"old"))
+    write_atomically(file, b"next", check=always, seen=sha256_of(b"old"))
     late.tell()
     told = late.read()
     assert told["refused"] == "file_changed"
     assert "belongs to a later writer by now" in told["message"]
-    assert read(file).data == b"next"
+    assert read_contents(file).data == b"next"
     assert [entry.name for entry in root.iterdir()] == ["notes.txt"]
 
 
@@ -82,23 +82,23 @@ def test_a_writer_that_wakes_up_before_the_next_one_writes_is_noticed_by_it(
 ) -> None:
     late = spawn(write_late, str(root))
     assert late.read() == {"checked": True}
-    seen = read(file).sha256
+    seen = read_contents(file).sha256
     late.tell()
-    assert late.read() == {"written": hash_of(b"late")}
+    assert late.read() == {"written": sha256_of(b"late")}
     with pytest.raises(FileChanged):
         write_atomically(file, b"next", check=always, seen=seen)
-    assert read(file).data == b"late"
+    assert read_contents(file).data == b"late"
 
 
-def test_what_a_killed_writer_leaves_is_removed_by_the_next_one(
+def test_the_temporary_file_of_a_killed_writer_is_removed_by_the_next_one(
     file: FileId, root: Path, spawn: Callable[..., Child]
 ) -> None:
     writer = spawn(write_late, str(root))
     assert writer.read() == {"checked": True}
     writer.kill()
     assert len(list(root.glob(".leasehold-*.tmp"))) == 1
-    assert read(file).data == b"old"
-    write_atomically(file, b"next", check=always, seen=hash_of(b"old"))
+    assert read_contents(file).data == b"old"
+    write_atomically(file, b"next", check=always, seen=sha256_of(b"old"))
     assert [entry.name for entry in root.iterdir()] == ["notes.txt"]
 
 
@@ -110,9 +110,9 @@ def test_writers_of_files_whose_names_differ_in_case_only_do_not_disturb_each_ot
         pytest.skip("this file system takes them for the same")
     writer = spawn(write_late, str(root))
     assert writer.read() == {"checked": True}
-    write_atomically(Files(root).identify("NOTES.txt"), b"new", check=always)
+    write_atomically(FileRoot(root).identify("NOTES.txt"), b"new", check=always)
     writer.tell()
-    assert writer.read() == {"written": hash_of(b"late")}
+    assert writer.read() == {"written": sha256_of(b"late")}
     assert (root / "NOTES.txt").read_bytes() == b"new"
 
 
@@ -120,9 +120,9 @@ def write_for_ever(parent: Any, root: str) -> None:
     import itertools
 
     from leasehold.files.content.atomic_write import write_atomically
-    from leasehold.files.paths.identity import Files
+    from leasehold.files.paths.identity import FileRoot
 
-    file = Files(root).identify("notes.txt")
+    file = FileRoot(root).identify("notes.txt")
     parent.tell(ready=True)
     for number in itertools.count():
         write_atomically(file, b"%d " % number * 50_000, check=lambda: None)
@@ -141,15 +141,15 @@ def test_a_file_is_whole_whenever_it_is_read_and_however_its_writer_dies(
     for _ in range(count(full=20, quick=3)):
         writer = spawn(write_for_ever, str(root))
         assert writer.read() == {"ready": True}
-        first = read(file).sha256
-        eventually(lambda first=first: read(file).sha256 != first)
+        first = read_contents(file).sha256
+        eventually(lambda first=first: read_contents(file).sha256 != first)
         for _ in range(50):
-            found = read(file)
+            found = read_contents(file)
             assert is_whole(found.data)
             seen.add(found.sha256)
             reads += 1
         writer.kill()
-        assert is_whole(read(file).data)
+        assert is_whole(read_contents(file).data)
     assert len(seen) > 3, f"{reads} reads saw too little"
     write_atomically(file, b"old", check=always)
     assert [entry.name for entry in root.iterdir()] == ["notes.txt"]
@@ -165,7 +165,7 @@ async def test_a_caller_that_is_cancelled_goes_on_only_when_the_work_has_ended()
         done.append("written")
         return "answer"
 
-    task = asyncio.create_task(to_the_end(work))
+    task = asyncio.create_task(AsyncioConcurrency().run_blocking(work))
     assert await asyncio.to_thread(began.wait, LIMIT)
     for _ in range(3):  # more than once, as impatient callers do
         task.cancel()
@@ -185,7 +185,7 @@ async def test_work_that_fails_after_the_cancellation_is_a_cancellation() -> Non
         assert go_on.wait(LIMIT)
         raise OSError("late")
 
-    task = asyncio.create_task(to_the_end(work))
+    task = asyncio.create_task(AsyncioConcurrency().run_blocking(work))
     assert await asyncio.to_thread(began.wait, LIMIT)
     task.cancel()
     await asyncio.sleep(0)
@@ -194,7 +194,7 @@ async def test_work_that_fails_after_the_cancellation_is_a_cancellation() -> Non
         await task
 
 
-async def test_what_the_work_returns_or_raises_comes_out() -> None:
-    assert await to_the_end(lambda: 7) == 7
+async def test_blocking_work_returns_its_result_or_raises_its_error() -> None:
+    assert await AsyncioConcurrency().run_blocking(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
-        await to_the_end(lambda: 1 // 0)
+        await AsyncioConcurrency().run_blocking(lambda: 1 // 0)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.documents.cancelling import CancelledAt
+from tests.documents.cancellation import CancelledAt
 from tests.support.processes import Child
 from tests.support.waiting import LIMIT, eventually_async
 
@@ -43,15 +43,15 @@ def nursery(parent: Any) -> None:
 
 
 async def mortal(url: str, root: str, secret: str, verb: str, step: int, phase: str) -> None:
-    """Is killed before or after its so manyth word to the store about what ``verb`` does."""
+    """Is killed before or after its n-th request to the store during ``verb``."""
     import functools
     import os
     import signal
 
     import leasehold
     from leasehold.files import FileLocks
-    from leasehold.files.lock_store import FileStore
-    from leasehold.files.sessions.session_store import Book
+    from leasehold.files.lock_store import FileLockStore
+    from leasehold.files.sessions.session_store import SessionStore
 
     words = 0
     is_armed = False
@@ -73,9 +73,9 @@ async def mortal(url: str, root: str, secret: str, verb: str, step: int, phase: 
 
         setattr(kind, name, wrapper)
 
-    deadly(Book, "_ask")
+    deadly(SessionStore, "_ask")
     for name in ("acquire", "acquire_all", "release", "resume", "upgrade"):
-        deadly(FileStore, name)
+        deadly(FileLockStore, name)
     async with leasehold.connect(url) as locks:
         session = await FileLocks(locks, root=root).session("agent", secret=secret)
         if verb == "upgrade":
@@ -110,7 +110,7 @@ def die() -> Iterator[Callable[..., Awaitable[None]]]:
 
 
 async def check_that_all_is_found(shop: Shop, session: Any) -> list[Any]:
-    """Whatever is held is in the history, and can be taken back and given back."""
+    """Every held file is in the history, and can be restored and released."""
     held = {info.path: info.holds[0].fence for info in await (await shop.files()).everything()}
     history = {entry.path for entry in await session.history()}
     assert set(held) <= history
@@ -268,11 +268,11 @@ async def test_a_restore_that_is_cancelled_anywhere_can_be_done_again(async_shop
 
 
 async def _restore_one(session: Any) -> None:
-    """What `restore` does with each file, without a task around it, so that it can be cancelled at every await."""
+    """The restore of one file, without a task around it, so that it can be cancelled at every await."""
     from leasehold.files.sessions.restore import Restorer
 
     restorer = Restorer(session.thing._core, timeout=5, renew=True)
-    (entry,) = await session.thing._core.book.entries()
+    (entry,) = await session.thing._core.store.entries()
     await restorer._restore(entry)
 
 

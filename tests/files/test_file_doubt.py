@@ -1,4 +1,4 @@
-"""Without an answer from the store, and with two processes at one entry: what is held stays known."""
+"""Lost replies, and two processes that change one entry: the history shows every held file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.files import FileLocks, FileSettings
-from leasehold.files.lock_store import FileStore
+from leasehold.files.lock_store import FileLockStore
 from leasehold.files.sessions.restore import Restorer
-from leasehold.files.sessions.session_store import Book
+from leasehold.files.sessions.session_store import SessionStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 
-async def test_a_lock_that_was_got_in_doubt_is_known_to_the_history_until_it_is_given_back(
+async def test_a_lock_that_was_granted_without_a_reply_is_in_the_history_until_it_is_released(
     own_shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All answers about the lock are lost and those about the history are not: in a cluster they are two servers'.
@@ -32,7 +32,7 @@ async def test_a_lock_that_was_got_in_doubt_is_known_to_the_history_until_it_is_
     The process may be killed before it has taken back what it does not know that it has.
     """
     session, files = await own_shop.session("one"), await own_shop.files()
-    acquire = FileStore.acquire
+    acquire = FileLockStore.acquire
 
     async def without_answer(*args: Any, **options: Any) -> None:
         await acquire(*args, **options)
@@ -42,8 +42,8 @@ async def test_a_lock_that_was_got_in_doubt_is_known_to_the_history_until_it_is_
         raise leasehold.StoreUnavailable("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr(FileStore, "acquire", without_answer)
-        patch.setattr(FileStore, "release", without_sending)
+        patch.setattr(FileLockStore, "acquire", without_answer)
+        patch.setattr(FileLockStore, "release", without_sending)
         with pytest.raises(leasehold.StoreUnavailable):
             await session.acquire_write("a.txt", wait=0)
         assert (await files.inspect("a.txt")).is_held  # it was done
@@ -57,7 +57,7 @@ async def test_a_lock_that_was_got_in_doubt_is_known_to_the_history_until_it_is_
     assert await again.history() == []
 
 
-async def test_what_stayed_in_doubt_is_forgotten_when_it_can_be_held_no_more(
+async def test_an_entry_in_doubt_is_removed_when_no_lease_can_be_left(
     own_shop: Shop, proxy: Callable[..., FaultProxy]
 ) -> None:
     between = proxy(own_shop.server)
@@ -88,7 +88,7 @@ async def test_a_store_that_is_away_is_waited_for_once(
         await (await session.acquire_write("a.txt")).release()
         server.kill()
         asked: list[str] = []
-        for kind, verb in ((Book, "_ask"), (FileStore, "acquire"), (FileStore, "release")):
+        for kind, verb in ((SessionStore, "_ask"), (FileLockStore, "acquire"), (FileLockStore, "release")):
             monkeypatch.setattr(kind, verb, noting(asked, getattr(kind, verb)))
         with pytest.raises(leasehold.StoreUnavailable):
             await session.acquire_write("a.txt")
@@ -103,7 +103,7 @@ def noting(asked: list[str], verb: Callable[..., Any]) -> Callable[..., Any]:
     return ask
 
 
-async def test_who_gives_back_what_was_restored_elsewhere_takes_nothing_out_of_the_history(
+async def test_releasing_a_file_that_was_restored_elsewhere_leaves_the_history_as_it_is(
     shop: Shop,
 ) -> None:
     first = await shop.session("one")
@@ -119,7 +119,7 @@ async def test_who_gives_back_what_was_restored_elsewhere_takes_nothing_out_of_t
 
 
 def change_history(shop: Shop, session_id: str, change: Callable[[dict[str, Any]], str]) -> None:
-    """Write each entry anew, as another version of the library would."""
+    """Rewrite each entry, as another version of the library would."""
     with shop.server.admin() as admin:
         for key in admin.scan_iter(f"*{session_id}*"):
             if admin.type(key) != b"hash":
@@ -133,7 +133,7 @@ def as_a_later_version(entry: dict[str, Any]) -> str:
     return json.dumps({"colour": "green", **dict(reversed(entry.items())), "nested": {"more": [1, None]}})
 
 
-async def test_an_entry_of_a_later_version_is_restored_upgraded_and_given_back(shop: Shop) -> None:
+async def test_an_entry_of_a_later_version_is_restored_upgraded_and_released(shop: Shop) -> None:
     first = await shop.session("one-of-many")
     lease = await first.acquire_read("a.txt")
     change_history(shop, "one-of-many", as_a_later_version)

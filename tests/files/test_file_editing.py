@@ -1,4 +1,4 @@
-"""Reading and writing files through a session: only under a lease, and never over what was not seen."""
+"""Reads and writes of files through a session: only under a lease, and never over unseen contents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sha256(data: bytes) -> str:
 
 
 @pytest.mark.every_way_in
-async def test_what_is_written_is_read_with_its_hash_and_the_fence(shop: Shop) -> None:
+async def test_written_contents_are_read_with_their_hash_and_the_fence(shop: Shop) -> None:
     session = await shop.session("one")
     async with session.write("sub/a.txt") as lease:
         assert await session.write_file("sub/a.txt", b"one") == sha256(b"one")
@@ -76,7 +76,7 @@ async def test_a_file_that_changed_behind_the_lock_is_not_written(valkey_shop: S
     assert (valkey_shop.root / "a.txt").read_bytes() == b"new"
 
 
-async def test_what_another_session_wrote_between_two_leases_is_not_overwritten_unread(
+async def test_contents_that_another_session_wrote_between_two_leases_are_not_overwritten_unread(
     valkey_shop: Shop,
 ) -> None:
     (valkey_shop.root / "a.txt").write_bytes(b"0")
@@ -113,7 +113,7 @@ async def test_a_file_with_several_links_is_not_written(valkey_shop: Shop) -> No
 
 
 @pytest.mark.every_way_in
-async def test_nothing_is_written_under_a_lease_that_somebody_else_has_by_now(shop: Shop) -> None:
+async def test_nothing_is_written_under_a_lease_that_another_process_has_taken_over(shop: Shop) -> None:
     """The holder does not know it: on its own clock the lease is fine."""
     (shop.root / "a.txt").write_bytes(b"old")
     session, other = await shop.session("one"), await shop.session("other")
@@ -138,7 +138,7 @@ async def test_nothing_is_read_under_a_lease_that_has_ended(valkey_shop: Shop) -
         await session.read_file("a.txt")
 
 
-async def test_a_write_that_is_cancelled_has_ended_before_the_file_is_given_back(
+async def test_a_cancelled_write_has_ended_before_the_file_is_released(
     own_shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = await own_shop.session("one"), await own_shop.session("other")

@@ -1,4 +1,4 @@
-"""Leases that end while a file is written or read, and what is said of it then."""
+"""Leases that end while a file is written or read, and the errors for that."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def make_links(shop: Shop, *names: str) -> None:
         os.link(shop.root / names[0], shop.root / name)
 
 
-async def test_links_that_somebody_took_under_a_third_name_are_lost_as_a_whole(shop: Shop) -> None:
+async def test_links_that_were_taken_under_a_third_name_are_lost_as_a_whole(shop: Shop) -> None:
     make_links(shop, "a.txt", "b.txt", "c.txt")
     one, other = await shop.session("one"), await shop.session("other")
     held = await one.acquire_all(["a.txt", "b.txt"], ttl=1)
@@ -56,7 +56,7 @@ async def test_links_that_are_restored_keep_all_their_names_and_fences(shop: Sho
     assert listed == {str(shop.root / "a.txt"), str(shop.root / "b.txt")}
 
 
-async def test_giving_back_one_name_gives_back_the_file_and_leaves_no_half_of_it(shop: Shop) -> None:
+async def test_releasing_one_name_releases_all_locks_of_the_file(shop: Shop) -> None:
     make_links(shop, "a.txt", "b.txt", "c.txt")
     one, other = await shop.session("one"), await shop.session("other")
     held = await one.acquire_all(["a.txt", "b.txt"])
@@ -68,7 +68,7 @@ async def test_giving_back_one_name_gives_back_the_file_and_leaves_no_half_of_it
         pass
 
 
-async def test_another_process_gives_back_links_as_a_whole(shop: Shop) -> None:
+async def test_another_process_releases_links_as_a_whole(shop: Shop) -> None:
     make_links(shop, "a.txt", "b.txt", "c.txt")
     one, other = await shop.session("one"), await shop.session("other")
     await one.acquire_all(["a.txt", "b.txt"])

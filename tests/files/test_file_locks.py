@@ -1,4 +1,4 @@
-"""Locks of files: who may have what at the same time, and what those are told who may not."""
+"""File locks: which accesses exclude each other, and the errors for those that are refused."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_fences_grow_with_every_grant(shop: Shop) -> None:
 
 
 @pytest.mark.every_way_in
-async def test_several_files_are_had_together_or_not_at_all(shop: Shop) -> None:
+async def test_several_files_are_held_together_or_not_at_all(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     async with one.write("b.txt"):
         busy = await refused(other.acquire_all(["a.txt", "b.txt", "c.txt"], wait=0))
@@ -305,7 +305,7 @@ async def test_together_means_several_and_not_too_many(own_shop: Shop, paths: An
 
 
 @pytest.mark.every_way_in
-async def test_a_refusal_says_who_since_when_for_what_how_long_and_what_next(shop: Shop) -> None:
+async def test_a_busy_error_names_holder_time_purpose_and_the_next_step(shop: Shop) -> None:
     one, other = await shop.session("one", purpose="renaming things"), await shop.session("other")
     async with one.write("a.txt"):
         busy = await refused(other.acquire_write("a.txt", wait=0))
@@ -332,7 +332,7 @@ async def test_a_wait_in_vain_is_a_timeout(shop: Shop) -> None:
     assert await other.history() == []
 
 
-async def test_who_meets_itself_is_told_so(valkey_shop: Shop) -> None:
+async def test_a_session_that_blocks_itself_gets_an_error_that_says_so(valkey_shop: Shop) -> None:
     session = await valkey_shop.session("one")
     async with session.read("a.txt"):
         busy = await refused(session.acquire_write("a.txt", wait=0))
@@ -341,7 +341,7 @@ async def test_who_meets_itself_is_told_so(valkey_shop: Shop) -> None:
 
 @pytest.mark.parametrize("wait", [0, 0.2])
 @pytest.mark.every_way_in
-async def test_a_room_of_people_is_told_apart(shop: Shop, wait: float) -> None:
+async def test_a_room_of_people_has_a_reason_of_its_own(shop: Shop, wait: float) -> None:
     editor, session = await shop.files(), await shop.session("one")
     async with editor.room("a.txt", holder="Ana and Bob") as room:
         assert room.mode == "write"
@@ -370,7 +370,7 @@ async def test_a_room_needs_a_holder(own_shop: Shop) -> None:
             files.room("a.txt", holder=holder)
 
 
-async def test_release_by_path_gives_back_the_latest_and_twice_is_harmless(shop: Shop) -> None:
+async def test_release_by_path_releases_the_latest_and_twice_is_harmless(shop: Shop) -> None:
     session = await shop.session("one")
     lease = await session.acquire_write("a.txt")
     assert await session.release("./a.txt") is True
@@ -417,7 +417,7 @@ async def test_release_session_locks_clears_everything_of_the_session_and_nothin
 
 
 @pytest.mark.every_way_in
-async def test_the_first_in_the_queue_gets_a_file_that_is_given_back(shop: Shop) -> None:
+async def test_the_first_in_the_queue_gets_a_file_that_is_released(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     lease = await one.acquire_write("a.txt")
     waiting = asyncio.ensure_future(other.acquire_write("a.txt"))

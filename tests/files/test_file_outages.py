@@ -1,4 +1,4 @@
-"""The store stopped in the middle: unavailable, said once, and fine again by itself."""
+"""Outages of the store: logged once, and over by themselves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.files.worlds_of_files import SIDES, file_locks
+from tests.files.both_sides import SIDES, file_locks
 from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
@@ -42,7 +42,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("flavour", ["valkey9", "redis62"])
-async def test_a_store_that_goes_away_is_unavailable_is_said_once_and_comes_back(
+async def test_an_outage_of_the_store_is_logged_once_and_ends_by_itself(
     own_server: Callable[..., Server],
     root: Path,
     caplog: pytest.LogCaptureFixture,
@@ -106,7 +106,7 @@ async def test_a_release_that_fails_is_surfaced_and_can_be_done_again(
         assert await session.history() == []
 
 
-async def test_a_lost_store_that_comes_back_empty_is_a_lost_lease_and_a_session_that_goes_on(
+async def test_a_store_that_comes_back_empty_means_a_lost_lease_and_a_session_that_continues(
     own_server: Callable[..., Server], root: Path
 ) -> None:
     server = own_server("valkey9")
@@ -157,7 +157,7 @@ async def test_a_process_that_was_paused_does_not_write_when_it_wakes_up(
     assert (root / "a.txt").read_bytes() == b"mine"
 
 
-async def test_a_forked_child_has_nothing_of_its_parents_and_takes_nothing_from_it(
+async def test_a_forked_child_owns_nothing_of_its_parent_and_releases_nothing(
     valkey: Server, root: Path
 ) -> None:
     def in_fork() -> int:

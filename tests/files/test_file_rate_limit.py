@@ -1,4 +1,4 @@
-"""How often a session may ask, and what that never keeps it from."""
+"""Rate limit of a session, and the verbs that it never limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def settings(request: pytest.FixtureRequest, any_server: Server) -> FileSettings
 
 
 @pytest.mark.every_way_in
-async def test_a_session_that_asks_too_often_is_told_when_to_come_back(
+async def test_a_session_over_its_limit_gets_the_time_until_the_next_attempt(
     shop: Shop, settings: FileSettings
 ) -> None:
     files = await shop.files(settings=settings)
@@ -139,7 +139,7 @@ async def test_a_limit_that_cannot_be_checked_refuses_and_says_why(
     await session.acquire_read("b.txt")
 
 
-async def test_who_watches_is_told_of_every_check(own_shop: Shop) -> None:
+async def test_an_observer_gets_every_check(own_shop: Shop) -> None:
     heard: list[Any] = []
 
     class Watcher:

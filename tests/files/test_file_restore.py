@@ -1,4 +1,4 @@
-"""After a crash: what a session held is taken back, and told as it is."""
+"""Restore after a crash: files and reports."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def agent(parent: Any, url: str, root: str, secret: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["async", "blocking"])
-async def test_each_file_of_a_killed_process_is_told_as_it_is(
+async def test_the_report_of_each_file_of_a_killed_process_is_true(
     own_shop: Shop, spawn: Callable[..., Child], side: str
 ) -> None:
     from leasehold.files.sessions.credentials import Secret
@@ -99,7 +99,7 @@ async def _has_waiter(files: Any, path: str) -> bool:
 
 
 @pytest.mark.every_way_in
-async def test_what_is_restored_can_be_used_renewed_upgraded_and_given_back(shop: Shop) -> None:
+async def test_a_restored_file_can_be_used_renewed_upgraded_and_released(shop: Shop) -> None:
     first = await shop.session("one")
     await first.acquire_read("a.txt")
     await first.acquire_write("b.txt")
@@ -119,7 +119,7 @@ async def test_what_is_restored_can_be_used_renewed_upgraded_and_given_back(shop
 
 
 @pytest.mark.every_way_in
-async def test_an_earlier_process_that_is_still_alive_loses_what_is_restored(shop: Shop) -> None:
+async def test_an_earlier_process_that_is_still_alive_loses_a_restored_file(shop: Shop) -> None:
     first = await shop.session("one")
     mine, shared = await first.acquire_write("a.txt"), await first.acquire_read("b.txt")
     again = await shop.session("one", secret=first.secret)
@@ -149,7 +149,7 @@ async def test_an_earlier_process_that_listens_hears_of_it_at_once(own_shop: Sho
     assert await shared.lost(LIMIT) == "taken"
 
 
-async def test_what_is_restored_is_renewed_and_hears_of_a_take(own_shop: Shop) -> None:
+async def test_a_restored_file_is_renewed_and_notified_of_a_take(own_shop: Shop) -> None:
     first = await own_shop.session("one")
     await first.acquire_write("a.txt", ttl=9)
     again = await own_shop.session("one", secret=first.secret)
@@ -167,7 +167,7 @@ async def test_what_is_restored_is_renewed_and_hears_of_a_take(own_shop: Shop) -
 
 
 @pytest.mark.every_way_in
-async def test_who_waits_gets_the_file_after_the_restored_lease_and_not_before(shop: Shop) -> None:
+async def test_a_waiter_gets_the_file_after_the_restored_lease_and_not_before(shop: Shop) -> None:
     first, other = await shop.session("one"), await shop.session("other")
     await first.acquire_write("a.txt")
     waiting = asyncio.ensure_future(other.acquire_write("a.txt"))
@@ -181,7 +181,7 @@ async def test_who_waits_gets_the_file_after_the_restored_lease_and_not_before(s
     assert (await waiting).fence > report.fence
 
 
-async def test_what_this_process_holds_is_left_alone(valkey_shop: Shop) -> None:
+async def test_files_that_this_process_holds_are_not_restored(valkey_shop: Shop) -> None:
     session = await valkey_shop.session("one")
     lease = await session.acquire_write("a.txt")
     assert await session.restore() == []
@@ -189,8 +189,8 @@ async def test_what_this_process_holds_is_left_alone(valkey_shop: Shop) -> None:
     await lease.renew()
 
 
-async def test_a_file_that_somebody_has_does_not_keep_the_others_waiting(shop: Shop) -> None:
-    """Three wait side by side, and the fourth is there before any of them."""
+async def test_a_file_that_is_held_does_not_delay_the_restore_of_others(shop: Shop) -> None:
+    """Three wait side by side, and the fourth is restored before any of them."""
     first, rival = await shop.session("one"), await shop.session("rival")
     names = ["a.txt", "b.txt", "c.txt"]
     leases = [await first.acquire_write(name) for name in names]
@@ -227,7 +227,7 @@ async def test_a_file_with_links_is_restored_with_both_of_its_locks(shop: Shop) 
     assert (await other.acquire_write("b.txt", wait=0)).mode == "write"
 
 
-async def test_half_of_a_file_with_links_is_acquired_anew(shop: Shop) -> None:
+async def test_a_file_with_links_that_is_held_in_part_is_acquired_again(shop: Shop) -> None:
     (shop.root / "a.txt").write_text("x")
     os.link(shop.root / "a.txt", shop.root / "b.txt")
     first = await shop.session("one")

@@ -1,4 +1,4 @@
-"""Sessions: who they are, and that only the secret acts for them."""
+"""Sessions: ids, secrets, and openings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def everything_in(shop: Shop) -> bytes:
-    """All that anybody finds who can read the store."""
+    """Everything that a reader of the store can find."""
     with shop.server.admin() as admin:
         found = list(admin.scan_iter())
         values = [
@@ -29,7 +29,7 @@ def everything_in(shop: Shop) -> bytes:
 
 
 @pytest.mark.every_way_in
-async def test_a_new_session_has_a_secret_that_is_told_once(shop: Shop) -> None:
+async def test_a_new_session_has_a_secret_that_is_shown_once(shop: Shop) -> None:
     files = await shop.files()
     session = await files.session("agent-7")
     assert len(session.secret) == 64
@@ -160,7 +160,7 @@ def test_tokens_depend_on_the_secret_the_entry_the_turn_and_the_lock() -> None:
     assert one.token("a", 0, "x") == one.token("a", 0, "x")
 
 
-async def test_a_session_that_the_store_has_forgotten_goes_on_with_what_it_holds(shop: Shop) -> None:
+async def test_a_session_that_the_store_has_forgotten_continues_with_its_files(shop: Shop) -> None:
     session = await shop.session("agent-7")
     lease = await session.acquire_write("a.txt")
     with shop.server.admin() as admin:
@@ -175,7 +175,7 @@ async def test_a_session_that_the_store_has_forgotten_goes_on_with_what_it_holds
 
 
 @pytest.mark.every_way_in
-async def test_a_session_whose_id_belongs_to_another_by_now_can_only_let_go(shop: Shop) -> None:
+async def test_a_session_whose_id_belongs_to_another_by_now_can_only_release(shop: Shop) -> None:
     session = await shop.session("agent-7")
     lease = await session.acquire_write("a.txt")
     with shop.server.admin() as admin:

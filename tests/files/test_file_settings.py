@@ -1,4 +1,4 @@
-"""What can be set about file locks, in code and by the environment."""
+"""Settings of file locks, in code and by the environment."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_shorter_name_of_the_url_will_do_and_memory_needs_none() -> None:
     assert FileSettings.from_environment({"RATE_LIMIT_REDIS_URL": "redis://x"}).rate_limit_url is None
 
 
-def test_what_is_empty_counts_as_not_set() -> None:
+def test_an_empty_value_counts_as_not_set() -> None:
     assert (
         FileSettings.from_environment({"LOCK_TTL_MS": "", "LOCK_RATE_LIMIT_PER_MIN": " "}) == FileSettings()
     )

@@ -45,9 +45,9 @@ def test_a_verb_takes_the_same_arguments_on_both_sides(name: str, verb: str) -> 
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_what_talks_to_the_store_is_awaited_on_the_async_side_only(name: str) -> None:
+def test_verbs_that_ask_the_store_are_awaited_on_the_async_side_only(name: str) -> None:
     one, other = PAIRS[name]
-    for verb in vars(one).keys() & verbs(one) - PLAIN - {"hand_on"}:
+    for verb in vars(one).keys() & verbs(one) - PLAIN - {"on_exchange"}:
         is_async = inspect.iscoroutinefunction(getattr(one, verb)) or inspect.isasyncgenfunction(
             getattr(one, verb)
         )

@@ -11,7 +11,7 @@ from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.files import FileSettings
-from leasehold.files.lock_store import FileStore
+from leasehold.files.lock_store import FileLockStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ async def waiters(shop: Shop, path: str, count: int) -> None:
 
 
 @pytest.mark.every_way_in
-async def test_a_reader_who_is_alone_writes_at_once_under_a_new_fence(shop: Shop) -> None:
+async def test_an_only_reader_is_upgraded_at_once_with_a_new_fence(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     async with one.read("a.txt") as lease:
         before = lease.fence
@@ -61,7 +61,7 @@ async def test_an_upgrade_waits_for_the_other_readers(shop: Shop) -> None:
 
 
 @pytest.mark.every_way_in
-async def test_nobody_gets_in_between(shop: Shop) -> None:
+async def test_no_writer_gets_in_between(shop: Shop) -> None:
     """A writer that waited first, and readers that come later, all come after the upgrade."""
     one, other, third = [await shop.session(name) for name in ("one", "other", "third")]
     mine, theirs = await one.acquire_read("a.txt"), await other.acquire_read("a.txt")
@@ -89,7 +89,7 @@ async def test_nobody_gets_in_between(shop: Shop) -> None:
 
 
 @pytest.mark.every_way_in
-async def test_the_second_of_two_who_want_it_is_refused_and_told_why(shop: Shop) -> None:
+async def test_the_second_of_two_upgrades_is_refused_with_the_reason(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     mine, theirs = await one.acquire_read("a.txt"), await other.acquire_read("a.txt")
     upgrading = asyncio.ensure_future(mine.upgrade())
@@ -121,7 +121,9 @@ async def test_after_the_first_has_given_up_the_second_can(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(("wait", "kind"), [(0, leasehold.FileBusy), (0.2, leasehold.FileTimeout)])
-async def test_who_does_not_get_it_still_reads(shop: Shop, wait: float, kind: type[Exception]) -> None:
+async def test_a_reader_that_is_not_upgraded_still_reads(
+    shop: Shop, wait: float, kind: type[Exception]
+) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     mine, theirs = await one.acquire_read("a.txt"), await other.acquire_read("a.txt")
     with pytest.raises(leasehold.FileBusy) as refused:
@@ -138,7 +140,7 @@ async def test_who_does_not_get_it_still_reads(shop: Shop, wait: float, kind: ty
     assert mine.mode == "write"
 
 
-async def test_a_reader_whose_lease_has_ended_is_told_so_and_gets_nothing(shop: Shop) -> None:
+async def test_a_reader_whose_lease_has_ended_is_not_upgraded(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     mine = await one.acquire_read("a.txt")
     with shop.server.admin() as admin:
@@ -166,7 +168,7 @@ async def test_a_file_with_links_is_upgraded_as_a_whole(shop: Shop) -> None:
 
 
 async def half_an_upgrade(shop: Shop) -> tuple[Any, Any, Any]:
-    """A reader's session and lease, and that of another who came when there was no link yet: it has one lock only."""
+    """A reader's session and lease, and those of another that came when there was no link yet: it has one lock only."""
     (shop.root / "a.txt").write_text("x")
     one, other = await shop.session("one"), await shop.session("other")
     theirs = await other.acquire_read("a.txt")
@@ -225,13 +227,13 @@ async def test_all_locks_of_a_file_are_upgraded_in_the_time_of_one(
     mine, theirs = await one.acquire_read("a.txt"), await third.acquire_read("b.txt")
     path, inode = mine.entry.names
     asked: list[tuple[str, float]] = []
-    upgrade = FileStore.upgrade
+    upgrade = FileLockStore.upgrade
 
-    def listen(store: FileStore, name: str, *rest: Any) -> Any:
+    def listen(store: FileLockStore, name: str, *rest: Any) -> Any:
         asked.append((name, rest[-1]))
         return upgrade(store, name, *rest)
 
-    monkeypatch.setattr(FileStore, "upgrade", listen)
+    monkeypatch.setattr(FileLockStore, "upgrade", listen)
     upgrading = asyncio.ensure_future(mine.upgrade(wait=6))
     await eventually_async(lambda: len(asked) > 1)
     await theirs.release()
@@ -291,7 +293,9 @@ async def test_the_read_lease_is_renewed_while_the_upgrade_waits(own_shop: Shop)
         assert mine.mode == "write"
 
 
-async def test_who_is_cancelled_while_waiting_still_reads_and_leaves_the_queue(async_shop: Shop) -> None:
+async def test_a_reader_that_is_cancelled_while_waiting_still_reads_and_leaves_the_queue(
+    async_shop: Shop,
+) -> None:
     one, other = await async_shop.session("one"), await async_shop.session("other")
     mine, theirs = await one.acquire_read("a.txt"), await other.acquire_read("a.txt")
     for number in range(10):
@@ -309,7 +313,7 @@ async def test_who_is_cancelled_while_waiting_still_reads_and_leaves_the_queue(a
     assert mine.mode == "write"
 
 
-async def test_an_upgrade_whose_answer_is_lost_is_asked_again(
+async def test_an_upgrade_whose_reply_is_lost_is_repeated(
     own_shop: Shop, proxy: Callable[..., FaultProxy]
 ) -> None:
     between = proxy(own_shop.server)
@@ -327,7 +331,7 @@ async def test_an_upgrade_whose_answer_is_lost_is_asked_again(
 async def test_an_upgrade_in_doubt_leaves_neither_lease(
     own_shop: Shop, proxy: Callable[..., FaultProxy]
 ) -> None:
-    """If it was done, the reader's lease is gone and the writer's is taken back: nobody may believe in either."""
+    """If it was done, the reader's lease is gone and the writer's is released: neither may count as held."""
     between = proxy(own_shop.server)
     session, other = await own_shop.session("one", url=between.url), await own_shop.session("other")
     await (await other.acquire_read("b.txt")).upgrade()  # from here on the server knows the script

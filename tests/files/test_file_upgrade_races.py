@@ -11,23 +11,23 @@ from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.core.lease import LeaseState
-from leasehold.files.lock_store import FileStore
-from leasehold.files.sessions.held_file import FileHold
+from leasehold.files.lock_store import FileLockStore
+from leasehold.files.sessions.held_file import HeldFile
 
 if TYPE_CHECKING:
     from tests.files.conftest import Shop
 
 
 class Gate:
-    """Where every question of an upgrade waits before it is asked, or its answer, whichever world it comes from."""
+    """Holds every request of an upgrade before it is sent, or its reply, for asyncio and threads."""
 
     holds_answers = False
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_reached, self._is_open = threading.Event(), threading.Event()
-        upgrade = FileStore.upgrade
+        upgrade = FileLockStore.upgrade
 
-        async def upgrade_and_wait(store: FileStore, *args: Any) -> Any:
+        async def upgrade_and_wait(store: FileLockStore, *args: Any) -> Any:
             if self.holds_answers:
                 answer = await upgrade(store, *args)
                 await self._pass()
@@ -35,7 +35,7 @@ class Gate:
             await self._pass()
             return await upgrade(store, *args)
 
-        monkeypatch.setattr(FileStore, "upgrade", upgrade_and_wait)
+        monkeypatch.setattr(FileLockStore, "upgrade", upgrade_and_wait)
 
     async def _pass(self) -> None:
         self.is_reached.set()
@@ -58,7 +58,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Who wants to upgrade a file or to talk to the store about its lease: has the turn, or waits for it."""
+    """Records attempts to upgrade a file or to send a request for its lease: each has the turn, or waits for it."""
     asked: list[str] = []
 
     def noting(begin: Any) -> Any:
@@ -69,7 +69,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return note
 
-    for kind, name in ((LeaseState, "begin_exchange"), (FileHold, "begin_upgrade")):
+    for kind, name in ((LeaseState, "begin_exchange"), (HeldFile, "begin_upgrade")):
         monkeypatch.setattr(kind, name, noting(getattr(kind, name)))
     return asked
 
@@ -79,11 +79,11 @@ async def is_free(shop: Shop, session: Any) -> bool:
 
 
 async def is_being_given_back(lease: Any) -> None:
-    await eventually_async(lambda: lease._is_ending)
+    await eventually_async(lambda: lease._is_releasing)
 
 
 @pytest.mark.every_way_in
-async def test_a_release_while_the_upgrade_is_asked_for_frees_the_file(shop: Shop, gate: Gate) -> None:
+async def test_a_release_during_the_request_of_an_upgrade_frees_the_file(shop: Shop, gate: Gate) -> None:
     one = await shop.session("one")
     lease = await one.acquire_read("a.txt", renew=True)
     upgrading = asyncio.ensure_future(lease.upgrade())
@@ -136,7 +136,7 @@ async def test_a_release_that_is_cancelled_while_the_upgrade_is_granted_frees_th
     await eventually_async(is_not_held)
 
 
-async def test_a_release_does_not_wait_for_those_for_whom_the_upgrade_waits(valkey_shop: Shop) -> None:
+async def test_a_release_does_not_wait_for_the_readers_that_the_upgrade_waits_for(valkey_shop: Shop) -> None:
     one, other = await valkey_shop.session("one"), await valkey_shop.session("other")
     mine, theirs = await one.acquire_read("a.txt"), await other.acquire_read("a.txt")
     files = await valkey_shop.files()
@@ -169,7 +169,7 @@ async def test_the_second_of_two_upgrades_of_one_lease_finds_it_done(
 
 
 @pytest.mark.parametrize(("wait", "kind"), [(0, leasehold.FileBusy), (0.1, leasehold.FileTimeout)])
-async def test_who_does_not_want_to_wait_for_another_upgrade_of_the_lease_is_told_so(
+async def test_an_upgrade_without_a_wait_is_refused_while_another_one_of_the_lease_runs(
     valkey_shop: Shop, gate: Gate, wait: float, kind: type[Exception]
 ) -> None:
     one = await valkey_shop.session("one")
@@ -225,15 +225,15 @@ async def test_a_refusal_after_silence_leaves_neither_lease(
     """The upgrade was done and its answer lost: the refusal that comes when it is asked again says nothing of that."""
     one, other = await own_shop.session("one"), await own_shop.session("other")
     lease = await one.acquire_read("a.txt")
-    upgrade, answers = FileStore.upgrade, iter(["lost"])
+    upgrade, answers = FileLockStore.upgrade, iter(["lost"])
 
-    async def lose_then_refuse(store: FileStore, *args: Any) -> Any:
+    async def lose_then_refuse(store: FileLockStore, *args: Any) -> Any:
         if next(answers, None) is None:
             raise leasehold.StoreRefused("READONLY")
         await upgrade(store, *args)
         raise leasehold.StoreUnavailable("the answer is lost")
 
-    monkeypatch.setattr(FileStore, "upgrade", lose_then_refuse)
+    monkeypatch.setattr(FileLockStore, "upgrade", lose_then_refuse)
     with pytest.raises(leasehold.StoreRefused):
         await lease.upgrade(wait=0)
     assert lease.is_lost
@@ -250,7 +250,7 @@ async def test_a_plain_refusal_leaves_the_reader_as_it_was(
         raise leasehold.StoreRefused("READONLY")
 
     with monkeypatch.context() as for_now:
-        for_now.setattr(FileStore, "upgrade", refuse)
+        for_now.setattr(FileLockStore, "upgrade", refuse)
         with pytest.raises(leasehold.StoreRefused):
             await lease.upgrade(wait=0)
     lease.check()

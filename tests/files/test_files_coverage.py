@@ -1,4 +1,4 @@
-"""Every behaviour of files runs on every server in both worlds, and enough of them over a client that is not ours."""
+"""Every behaviour of files runs on every server for asyncio and threads, and enough of them over a redis-py client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store that counts for rate limits: another one than that of the locks, and told apart from it."""
+"""Rate limits in a store of their own, which is not that of the locks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def lines() -> Iterator[Callable[[], list[dict[str, Any]]]]:
-    """What the observer says of stores."""
+    """The observer's reports about stores."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     logger = logging.getLogger(LOGGER)

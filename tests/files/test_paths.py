@@ -1,4 +1,4 @@
-"""Which file a path means: dots, links, case, normal forms, hard links, and what is refused."""
+"""Identity of a path: dots, links, case, normal forms, hard links, and refusals."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.errors import InvalidRequest
-from leasehold.files.paths.case_folding import Fold
-from leasehold.files.paths.identity import Files
+from leasehold.files.paths.case_folding import NameRules
+from leasehold.files.paths.identity import FileRoot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,11 +31,11 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def files(root: Path) -> Files:
-    return Files(root)
+def files(root: Path) -> FileRoot:
+    return FileRoot(root)
 
 
-def test_the_lock_is_named_after_the_absolute_path(files: Files, root: Path) -> None:
+def test_the_lock_is_named_after_the_absolute_path(files: FileRoot, root: Path) -> None:
     found = files.identify("src/app.py")
     assert found.path == found.absolute == f"{root}/src/app.py"
     assert found.sha256 == hashlib.sha256(found.path.encode()).hexdigest()
@@ -54,18 +54,18 @@ def test_the_lock_is_named_after_the_absolute_path(files: Files, root: Path) -> 
         "{root}/src/app.py",
     ],
 )
-def test_dots_and_slashes_make_no_difference(files: Files, root: Path, spelling: str) -> None:
+def test_dots_and_slashes_make_no_difference(files: FileRoot, root: Path, spelling: str) -> None:
     assert files.identify(spelling.format(root=root)) == files.identify(Path("src/app.py"))
 
 
-def test_a_link_is_what_it_leads_to_and_dots_after_it_start_there(files: Files, root: Path) -> None:
+def test_a_link_means_its_target_and_dots_after_it_start_there(files: FileRoot, root: Path) -> None:
     (root / "deep").mkdir()
     (root / "deep" / "link").symlink_to("../src")
     assert files.identify("deep/link/app.py") == files.identify("src/app.py")
     assert files.identify("deep/link/../src/app.py") == files.identify("src/app.py")
 
 
-def test_a_link_that_leads_nowhere_yet_is_the_file_that_it_would_make(files: Files, root: Path) -> None:
+def test_a_link_that_leads_nowhere_yet_is_the_file_that_it_would_make(files: FileRoot, root: Path) -> None:
     (root / "dangling").symlink_to("src/later.py")
     before = files.identify("dangling")
     assert before == files.identify("src/later.py")
@@ -73,16 +73,16 @@ def test_a_link_that_leads_nowhere_yet_is_the_file_that_it_would_make(files: Fil
     assert files.identify("dangling") == files.identify("src/later.py") == before
 
 
-def test_a_root_that_is_a_link_is_the_directory_that_it_leads_to(files: Files, root: Path) -> None:
+def test_a_root_that_is_a_link_is_the_directory_that_it_leads_to(files: FileRoot, root: Path) -> None:
     (root.parent / "door").symlink_to(root)
-    through = Files(root.parent / "door")
-    assert through.root == str(root)
+    through = FileRoot(root.parent / "door")
+    assert through.identify("src/app.py").root == str(root)
     assert through.identify("src/app.py") == files.identify("src/app.py")
     assert through.identify(root.parent / "door" / "src" / "app.py") == files.identify("src/app.py")
 
 
 def test_an_identity_stays_when_the_file_and_its_directories_are_made_changed_and_deleted(
-    files: Files, root: Path
+    files: FileRoot, root: Path
 ) -> None:
     before = files.identify("a/b/Neu é.txt")
     (root / "a" / "b").mkdir(parents=True)
@@ -107,7 +107,7 @@ def test_an_identity_stays_when_the_file_and_its_directories_are_made_changed_an
         ("src/app.py/", "'src/app.py/' goes on after 'app.py', which is not a directory"),
         ("src/app.py/x", "'src/app.py/x' goes on after 'app.py', which is not a directory"),
         ("src/app.py/../x", "'src/app.py/../x' goes on after 'app.py', which is not a directory"),
-        ("loop", "'loop' has too many symbolic links in it, or they go round in a circle"),
+        ("loop", "'loop' has too many symbolic links in it, or they form a loop"),
         ("pipe", "'pipe' is not a regular file"),
         ("../x", "'../x' is outside the root '{root}'"),
         ("..", "'..' is outside the root '{root}'"),
@@ -118,8 +118,8 @@ def test_an_identity_stays_when_the_file_and_its_directories_are_made_changed_an
     ],
     ids=lambda text: text[:24].encode("ascii", "backslashreplace").decode().replace("\0", "NUL"),
 )
-def test_what_is_not_a_file_below_the_root_is_refused(
-    files: Files, root: Path, spelling: str, said: str
+def test_a_path_that_is_not_a_file_below_the_root_is_refused(
+    files: FileRoot, root: Path, spelling: str, said: str
 ) -> None:
     (root / "loop").symlink_to("loop")
     (root / "out").symlink_to("/etc")
@@ -132,13 +132,13 @@ def test_what_is_not_a_file_below_the_root_is_refused(
 
 
 @pytest.mark.parametrize("path", [b"src/app.py", 7, None], ids=["bytes", "number", "nothing"])
-def test_a_path_is_text(files: Files, path: object) -> None:
+def test_a_path_is_text(files: FileRoot, path: object) -> None:
     with pytest.raises(InvalidRequest, match=r"a path must be text, not (bytes|int|NoneType)"):
         files.identify(path)  # pyright: ignore[reportArgumentType] - on purpose
 
 
 def test_a_directory_that_may_not_be_looked_into_is_refused_with_the_reason(
-    files: Files, root: Path, monkeypatch: pytest.MonkeyPatch
+    files: FileRoot, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "x").mkdir()
     look = os.lstat
@@ -157,10 +157,10 @@ def test_a_directory_that_may_not_be_looked_into_is_refused_with_the_reason(
 @pytest.mark.parametrize("root_path", ["relative", "/no/such/directory", "/etc/passwd"])
 def test_the_root_is_an_existing_directory_with_an_absolute_path(root_path: str) -> None:
     with pytest.raises(InvalidRequest, match="the root must be an"):
-        Files(root_path)
+        FileRoot(root_path)
 
 
-def test_normal_forms_are_one_name_and_lead_to_the_file_that_is_there(files: Files, root: Path) -> None:
+def test_normal_forms_are_one_name_and_lead_to_the_file_that_is_there(files: FileRoot, root: Path) -> None:
     before = files.identify(COMPOSED)
     assert before.sha256 == files.identify(DECOMPOSED).sha256
     (root / DECOMPOSED).write_text("made on a machine that decomposes")
@@ -170,7 +170,7 @@ def test_normal_forms_are_one_name_and_lead_to_the_file_that_is_there(files: Fil
 
 
 def test_files_that_differ_in_normal_form_only_share_a_lock_but_not_their_contents(
-    files: Files, root: Path
+    files: FileRoot, root: Path
 ) -> None:
     (root / COMPOSED).write_text("one")
     (root / DECOMPOSED).write_text("other")
@@ -182,25 +182,25 @@ def test_files_that_differ_in_normal_form_only_share_a_lock_but_not_their_conten
 
 
 @pytest.mark.parametrize(("one", "other"), [("x²", "x2"), ("ﬁle", "file"), ("a.", "a"), ("Ⅷ", "VIII")])
-def test_what_only_looks_similar_is_not_the_same(files: Files, one: str, other: str) -> None:
+def test_names_that_only_look_similar_are_two_files(files: FileRoot, one: str, other: str) -> None:
     assert unicodedata.normalize("NFKC", one).rstrip(".") == other
     assert files.identify(one).sha256 != files.identify(other).sha256
 
 
 @dataclass(frozen=True)
-class FoldingBelow:
+class FoldsBelow:
     """A file system in which some directories fold case, as ext4 can have them."""
 
     is_folding: Callable[[str], bool]
     drops_dots: bool = False
 
-    def of(self, directory: str) -> Fold:
-        return Fold(folds_case=self.is_folding(directory), drops_dots=self.drops_dots)
+    def rules_of(self, directory: str) -> NameRules:
+        return NameRules(folds_case=self.is_folding(directory), drops_dots=self.drops_dots)
 
 
 def test_case_is_folded_in_the_directories_that_fold_it_and_in_no_other(root: Path) -> None:
     (root / "Loose").mkdir()
-    files = Files(root, folding=FoldingBelow(lambda directory: "/Loose" in directory))
+    files = FileRoot(root, name_rules=FoldsBelow(lambda directory: "/Loose" in directory))
     assert files.identify("Loose/A.txt").sha256 == files.identify("Loose/a.TXT").sha256
     assert files.identify("Loose/New/A.txt").sha256 == files.identify("Loose/nEW/a.TXT").sha256
     assert files.identify("Loose/A.txt").sha256 != files.identify("loose/A.txt").sha256
@@ -212,19 +212,19 @@ def test_case_is_folded_in_the_directories_that_fold_it_and_in_no_other(root: Pa
     [("STRASSE", "straße"), ("Σίσυφος", "ΣΊΣΥΦΟΣ"), ("É", "e\u0301"), ("a\u200db", "AB"), ("\u1e9e", "ß")],
 )
 def test_where_case_is_folded_the_widest_rule_decides(root: Path, one: str, other: str) -> None:
-    files = Files(root, folding=FoldingBelow(lambda _: True))
+    files = FileRoot(root, name_rules=FoldsBelow(lambda _: True))
     assert files.identify(one).sha256 == files.identify(other).sha256
-    assert Files(root).identify(one).sha256 != Files(root).identify(other).sha256
+    assert FileRoot(root).identify(one).sha256 != FileRoot(root).identify(other).sha256
 
 
 def test_dots_at_the_end_count_where_the_file_system_keeps_them(root: Path) -> None:
-    dropping = Files(root, folding=FoldingBelow(lambda _: True, drops_dots=True))
+    dropping = FileRoot(root, name_rules=FoldsBelow(lambda _: True, drops_dots=True))
     assert dropping.identify("a.").sha256 == dropping.identify("A").sha256
-    keeping = Files(root, folding=FoldingBelow(lambda _: True))
+    keeping = FileRoot(root, name_rules=FoldsBelow(lambda _: True))
     assert keeping.identify("a.").sha256 != keeping.identify("A").sha256
 
 
-def test_hard_links_are_told_by_their_inode_and_keep_their_paths(files: Files, root: Path) -> None:
+def test_hard_links_are_recognised_by_their_inode_and_keep_their_paths(files: FileRoot, root: Path) -> None:
     (root / "other").hardlink_to(root / "src" / "app.py")
     one, other = files.identify("src/app.py"), files.identify("other")
     assert one.sha256 != other.sha256
@@ -240,21 +240,21 @@ def test_hard_links_are_told_by_their_inode_and_keep_their_paths(files: Files, r
 def test_a_project_has_the_same_locks_wherever_it_is_mounted(root: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "src").mkdir(parents=True)
     (tmp_path / "elsewhere" / "src" / "APP.py").write_text("")
-    here, there = Files(root, project="demo"), Files(tmp_path / "elsewhere", project="demo")
+    here, there = FileRoot(root, project="demo"), FileRoot(tmp_path / "elsewhere", project="demo")
     assert here.identify("src/app.py").path == "src/app.py"
     assert here.identify("src/app.py").sha256 == there.identify("src/app.py").sha256
     # The other machine may fold case.
     assert here.identify("src/app.py").sha256 == there.identify("src/APP.py").sha256
-    assert here.identify("src/app.py").sha256 != Files(root).identify("src/app.py").sha256
+    assert here.identify("src/app.py").sha256 != FileRoot(root).identify("src/app.py").sha256
 
 
 def test_a_project_and_a_path_cannot_be_joined_in_two_ways(root: Path) -> None:
     (root / "a").mkdir()
     ids = [
-        Files(root, project="a").identify("a/b").sha256,
-        Files(root / "a", project="a/a").identify("b").sha256,
-        Files(root / "a", project="aa").identify("b").sha256,
-        Files(root / "a", project="a").identify("b").sha256,
+        FileRoot(root, project="a").identify("a/b").sha256,
+        FileRoot(root / "a", project="a/a").identify("b").sha256,
+        FileRoot(root / "a", project="aa").identify("b").sha256,
+        FileRoot(root / "a", project="a").identify("b").sha256,
     ]
     assert len(set(ids)) == 4
 
@@ -262,4 +262,4 @@ def test_a_project_and_a_path_cannot_be_joined_in_two_ways(root: Path) -> None:
 @pytest.mark.parametrize("project", ["", "a\0b", "a\nb", "x" * 201, 7])
 def test_a_project_has_a_printable_name(root: Path, project: object) -> None:
     with pytest.raises(InvalidRequest, match="a project's name"):
-        Files(root, project=project)  # pyright: ignore[reportArgumentType] - on purpose
+        FileRoot(root, project=project)  # pyright: ignore[reportArgumentType] - on purpose

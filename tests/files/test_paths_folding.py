@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leasehold.files.paths import case_folding
-from leasehold.files.paths.case_folding import EXACT, Fold, SystemFolding
+from leasehold.files.paths.case_folding import EXACT, FileSystemRules, NameRules
 
 
 @pytest.fixture
@@ -39,22 +39,22 @@ def folding_volume(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_case_matters_on_this_file_system_and_nothing_is_left_behind(directory: Path) -> None:
-    assert SystemFolding().of(str(directory)) == EXACT
+    assert FileSystemRules().rules_of(str(directory)) == EXACT
     assert list(directory.iterdir()) == []
 
 
 def test_a_hard_link_whose_name_differs_in_case_does_not_count_as_folding(directory: Path) -> None:
     (directory / "ABC").write_text("")
     (directory / "abc").hardlink_to(directory / "ABC")
-    assert SystemFolding().of(str(directory)) == EXACT
+    assert FileSystemRules().rules_of(str(directory)) == EXACT
 
 
 @pytest.mark.usefixtures("folding_volume")
 @pytest.mark.parametrize("names", [["Abc"], ["123", "_"], []], ids=["a name", "no letters", "empty"])
-def test_a_volume_that_folds_case_is_found_out_by_what_is_there(directory: Path, names: list[str]) -> None:
+def test_a_volume_that_folds_case_is_recognised_by_its_entries(directory: Path, names: list[str]) -> None:
     for name in names:
         (directory / name).write_text("")
-    assert SystemFolding().of(str(directory)) == Fold(folds_case=True, drops_dots=True)
+    assert FileSystemRules().rules_of(str(directory)) == NameRules(folds_case=True, drops_dots=True)
     assert sorted(os.listdir(directory)) == sorted(names)  # noqa: PTH208 - names only
 
 
@@ -69,8 +69,8 @@ def test_an_empty_volume_on_which_case_matters(directory: Path) -> None:
     assert list(directory.iterdir()) == []
 
 
-def test_what_cannot_be_found_out_counts_as_exact(directory: Path) -> None:
-    assert SystemFolding().of(str(directory / "not" / "there")) == EXACT
+def test_a_directory_that_cannot_be_probed_counts_as_exact(directory: Path) -> None:
+    assert FileSystemRules().rules_of(str(directory / "not" / "there")) == EXACT
     assert case_folding._probe_with_a_file(str(directory / "not" / "there")) == EXACT
 
 
@@ -89,6 +89,6 @@ def test_a_directory_with_the_flag_folds_case_whatever_its_volume_does(
     if not Path("/proc/self/fd").exists():
         pytest.skip("needs /proc")
     monkeypatch.setattr(fcntl, "ioctl", flags_of)
-    system = SystemFolding()
-    assert system.of(str(loose)) == Fold(folds_case=True)
-    assert system.of(str(directory)) == EXACT
+    system = FileSystemRules()
+    assert system.rules_of(str(loose)) == NameRules(folds_case=True)
+    assert system.rules_of(str(directory)) == EXACT

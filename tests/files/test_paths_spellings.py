@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from tests.files.spellings import spellings, trees
 
 from leasehold.errors import InvalidRequest
-from leasehold.files.paths.case_folding import Fold
-from leasehold.files.paths.identity import FileId, Files
+from leasehold.files.paths.case_folding import NameRules
+from leasehold.files.paths.identity import FileId, FileRoot
 
 if TYPE_CHECKING:
     from tests.conftest import Count
@@ -32,23 +32,23 @@ Identify = Callable[[str, str], FileId]
 
 
 @dataclass(frozen=True)
-class FoldingEverywhere:
+class FoldsEverywhere:
     """Says of every directory that it folds case; this machine may have none that does."""
 
-    def of(self, directory: str) -> Fold:
-        return Fold(folds_case=True)
+    def rules_of(self, directory: str) -> NameRules:
+        return NameRules(folds_case=True)
 
 
 def is_the_same_everywhere(root: str, path: str) -> FileId:
-    return Files(root, folding=FoldingEverywhere()).identify(path)
+    return FileRoot(root, name_rules=FoldsEverywhere()).identify(path)
 
 
 def is_exact(root: str, path: str) -> FileId:
-    return Files(root).identify(path)
+    return FileRoot(root).identify(path)
 
 
 def in_a_project(root: str, path: str) -> FileId:
-    return Files(root, project="demo").identify(path)
+    return FileRoot(root, project="demo").identify(path)
 
 
 def explore(check: Callable[[st.DataObject], None], examples: int, *, shrink: bool = True) -> None:
@@ -100,7 +100,7 @@ def test_two_spellings_have_one_lock_exactly_if_they_mean_one_file(folds_case: b
 def test_in_a_project_two_spellings_have_one_lock_exactly_if_they_mean_one_file(count: Count) -> None:
     # With names that differ in more than case: other machines may fold it.
     def identify(root: str, path: str) -> FileId:
-        return Files(root, project="demo", folding=FoldingEverywhere()).identify(path)
+        return FileRoot(root, project="demo", name_rules=FoldsEverywhere()).identify(path)
 
     explore(check_spellings(identify, folds_case=True), count(full=1_000, quick=40))
 
@@ -177,7 +177,7 @@ def _compare(identify: Identify, root: Path, path: str) -> None:
 
 
 def _ask_the_kernel(path: str) -> tuple[os.stat_result | None, str]:
-    """What is there, if anything is, and where."""
+    """The state of an existing file, and its path."""
     try:
         return os.stat(path), os.path.realpath(path)
     except OSError:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.timeout(1500)
-def test_files_stay_whole_and_reports_true_whoever_is_killed(
+def test_files_stay_whole_and_reports_true_whichever_process_is_killed(
     valkey: Server, tmp_path: Path, count: Count
 ) -> None:
     plan = Plan(
@@ -48,7 +48,7 @@ def complaints_of(plan: Plan, url: str, scratch: Path) -> set[str]:
     [("writes in place", {"torn read", "unexplained"}), ("restore made up", {"two at once"})],
     ids=["writes in place", "restore made up"],
 )
-def test_the_checker_finds_what_is_planted(
+def test_the_checker_finds_planted_errors(
     valkey: Server, tmp_path: Path, planted: Planted, found: set[str]
 ) -> None:
     """The crash that matters is planted, too, so it needs no luck."""

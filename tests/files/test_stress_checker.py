@@ -155,7 +155,7 @@ def restored_although_another_had_it(story: Any) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_is_wrong_is_found(spoil: Any, said: str) -> None:
+def test_an_error_is_found(spoil: Any, said: str) -> None:
     story = honest()
     spoil(story)
     story.sort(key=lambda each: each["at"])
@@ -163,7 +163,7 @@ def test_what_is_wrong_is_found(spoil: Any, said: str) -> None:
     assert any(complaint.startswith(said) for complaint in found), found
 
 
-def test_contents_tell_whether_they_are_whole() -> None:
+def test_contents_show_that_they_are_whole() -> None:
     one, other = compose("ada", 1), compose("bob", 22)
     assert is_whole(one)
     assert is_whole(other)

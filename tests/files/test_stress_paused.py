@@ -69,7 +69,7 @@ def session(valkey: Server, root: Path) -> Iterator[Session]:
         yield FileLocks(locks, root=root).session("next")
 
 
-def test_who_wakes_up_after_the_next_writer_has_written_is_refused(
+def test_a_writer_that_resumes_after_the_next_one_has_written_is_refused(
     valkey: Server, root: Path, session: Session, spawn: Callable[..., Child]
 ) -> None:
     paused = spawn(write_and_stop, valkey.url, str(root))
@@ -85,7 +85,7 @@ def test_who_wakes_up_after_the_next_writer_has_written_is_refused(
     assert os.listdir(root) == ["notes"]  # noqa: PTH208 - names only
 
 
-def test_who_wakes_up_after_the_next_one_has_read_is_refused(
+def test_a_writer_that_resumes_after_the_next_one_has_read_is_refused(
     valkey: Server, root: Path, session: Session, spawn: Callable[..., Child]
 ) -> None:
     paused = spawn(write_and_stop, valkey.url, str(root))
@@ -98,7 +98,7 @@ def test_who_wakes_up_after_the_next_one_has_read_is_refused(
     assert session.read_file("notes").data == b"before"
 
 
-def test_who_wakes_up_before_the_next_one_has_read_is_told_and_noticed(
+def test_a_writer_that_resumes_before_the_next_one_has_read_is_noticed(
     valkey: Server, root: Path, session: Session, spawn: Callable[..., Child]
 ) -> None:
     with session.read("notes"):

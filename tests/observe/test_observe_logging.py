@@ -16,8 +16,8 @@ from tests.support.waiting import LIMIT, eventually, eventually_async
 import leasehold
 from leasehold.observe import observe
 from leasehold.observe.logging import LOGGER, JsonFormatter, text_logger
-from leasehold.observe.outages import Outages
 from leasehold.observe.propagation import continued
+from leasehold.runtime.outages import OutageTracker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -181,16 +181,16 @@ def test_threads_tell_of_an_outage_once(own_server: Callable[..., Server], lines
 
 
 def test_calls_that_overlap_an_outage_do_not_tell_it_twice() -> None:
-    outages = Outages()
+    outages = OutageTracker()
     early = outages.now()
-    assert outages.fails(outages.now())
-    assert outages.answers(early) is None, "it was asked before the store failed"
-    assert not outages.fails(early)
-    over = outages.answers(outages.now())
+    assert outages.record_failure(outages.now())
+    assert outages.record_answer(early) is None, "it was asked before the store failed"
+    assert not outages.record_failure(early)
+    over = outages.record_answer(outages.now())
     assert over is not None
     assert over.failures == 2
-    assert not outages.fails(early), "what it met is over"
-    assert outages.fails(outages.now()), "but this is a new one"
+    assert not outages.record_failure(early), "what it met is over"
+    assert outages.record_failure(outages.now()), "but this is a new one"
 
 
 async def test_a_store_that_refuses_is_told_by_its_code(
@@ -255,11 +255,11 @@ def test_lines_of_others_become_json_too() -> None:
             "levelname": "INFO",
             "msg": "granted %s",
             "args": ("x",),
-            "deed": "lock_granted",
+            "action": "lock_granted",
         }
     )
     line = json.loads(formatter.format(record))
-    assert (line["event"], line["level"], line["deed"]) == ("granted x", "info", "lock_granted")
+    assert (line["event"], line["level"], line["action"]) == ("granted x", "info", "lock_granted")
     assert line["logger"] == "leasehold.audit"
     ours = logging.makeLogRecord({"name": LOGGER, "msg": '{"event": "acquire"}'})
     assert json.loads(formatter.format(ours)) == {"event": "acquire"}

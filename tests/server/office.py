@@ -11,7 +11,7 @@ from tests.server.browser import Browser
 from tests.server.model import ROLES, TABS, Tab
 from tests.server.secrecy import Secrets
 
-from leasehold.documents.store.lock_store import Ledger
+from leasehold.documents.store.lock_store import DocumentLockStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -92,15 +92,15 @@ class Looks:
         self.looked: dict[str, set[str]] = defaultdict(set)
         self.withdrawn: dict[str, set[str]] = defaultdict(set)
         """The calls, by document."""
-        patch.setattr(Ledger, "take", _noting(Ledger.take, self.looked))
-        patch.setattr(Ledger, "withdraw", _noting(Ledger.withdraw, self.withdrawn))
+        patch.setattr(DocumentLockStore, "take", _noting(DocumentLockStore.take, self.looked))
+        patch.setattr(DocumentLockStore, "withdraw", _noting(DocumentLockStore.withdraw, self.withdrawn))
 
 
 def _noting(verb: Any, asks: dict[str, set[str]]) -> Any:
     async def ask_and_note(
-        ledger: Ledger, document_id: str, *arguments: Any, ask: str, **options: Any
+        lock_store: DocumentLockStore, document_id: str, *arguments: Any, ask: str, **options: Any
     ) -> Any:
-        answer = await verb(ledger, document_id, *arguments, ask=ask, **options)
+        answer = await verb(lock_store, document_id, *arguments, ask=ask, **options)
         asks[document_id].add(ask)
         return answer
 

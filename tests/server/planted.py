@@ -10,13 +10,13 @@ from tests.server.model import TABS
 from tests.server.model_row import Save
 
 from leasehold.documents.live import rendering
-from leasehold.documents.live.expiry_timers import Deadlines
+from leasehold.documents.live.expiry_timers import ExpiryTimers
 from leasehold.documents.live.hub import Hub
-from leasehold.documents.live.permission_recheck import Rights
+from leasehold.documents.live.permission_recheck import PermissionRecheck
 from leasehold.documents.store import scripts
 from leasehold.documents.store.decoding import NAMESPACE
-from leasehold.documents.store.fence_registration import Registrar
-from leasehold.documents.store.lock_store import Ledger
+from leasehold.documents.store.fence_registration import FenceRegistration
+from leasehold.documents.store.lock_store import DocumentLockStore
 from leasehold.server.auth.socket_logout import SignOuts
 from leasehold.server.documents import document_store
 from leasehold.valkey.commands import ScriptCommand
@@ -44,12 +44,14 @@ def _scripted(name: str, before: str, after: str) -> Plant:
         source = text.replace(before, after).encode()
         sha = hashlib.sha1(source, usedforsecurity=False).hexdigest().encode()
         verb = ScriptCommand(NAMESPACE, replace(script, source=source, sha=sha))
-        run = Ledger._run
+        run = DocumentLockStore._run
 
-        async def run_that(ledger: Ledger, asked: ScriptCommand, *arguments: Any) -> Any:
-            return await run(ledger, verb if asked is getattr(ledger, f"_{name}") else asked, *arguments)
+        async def run_that(lock_store: DocumentLockStore, asked: ScriptCommand, *arguments: Any) -> Any:
+            return await run(
+                lock_store, verb if asked is getattr(lock_store, f"_{name}") else asked, *arguments
+            )
 
-        patch.setattr(Ledger, "_run", run_that)
+        patch.setattr(DocumentLockStore, "_run", run_that)
 
     return plant
 
@@ -148,28 +150,30 @@ def _a_draft_is_dropped(patch: pytest.MonkeyPatch) -> None:
 
 
 def _hub_tells_everything(patch: pytest.MonkeyPatch) -> None:
-    def learn(hub: Hub, room: Any, state: Any, event: Any = None) -> None:
+    def update(hub: Hub, room: Any, state: Any, event: Any = None) -> None:
         known, room.state = room.state, state
-        event = event or (known and rendering.between(known, state))
+        event = event or (known and rendering.infer_event(known, state))
         if event is not None:
-            room.tell(rendering.News(event))
+            room.broadcast(rendering.EventRenderer(event))
 
-    patch.setattr(Hub, "_learn", learn)
+    patch.setattr(Hub, "_update", update)
 
 
 def _hub_forgets_deadlines(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Deadlines, "_fire", lambda deadlines, document_id: deadlines._timers.pop(document_id))
+    patch.setattr(ExpiryTimers, "_fire", lambda deadlines, document_id: deadlines._timers.pop(document_id))
 
 
 def _all_tabs_are_one(patch: pytest.MonkeyPatch) -> None:
-    honest = rendering.News.for_holder
+    honest = rendering.EventRenderer.for_holder
     patch.setattr(
-        rendering.News, "for_holder", lambda told, editor: honest(told, replace(editor, tab=told.tab))
+        rendering.EventRenderer,
+        "for_holder",
+        lambda told, editor: honest(told, replace(editor, tab=told.tab)),
     )
 
 
 def _rights_are_asked_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Rights, "change", lambda *_: None)
+    patch.setattr(PermissionRecheck, "change", lambda *_: None)
 
 
 def _sockets_outlive_sessions(patch: pytest.MonkeyPatch) -> None:
@@ -179,10 +183,10 @@ def _sockets_outlive_sessions(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nothing_is_undone(patch: pytest.MonkeyPatch) -> None:
-    async def undo(registrar: Registrar, document_id: str, ask: str) -> None:
-        await registrar._ledger.withdraw(document_id, ask=f"not {ask}")
+    async def undo(registration: FenceRegistration, document_id: str, ask: str) -> None:
+        await registration._lock_store.withdraw(document_id, ask=f"not {ask}")
 
-    patch.setattr(Registrar, "undo", undo)
+    patch.setattr(FenceRegistration, "undo", undo)
 
 
 PLANTED: dict[str, tuple[Plant, Provoke]] = {

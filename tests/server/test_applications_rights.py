@@ -108,7 +108,7 @@ async def test_a_change_is_made_though_nobody_can_be_told(
 async def test_everybody_is_told_though_one_could_not_be(team: Team, notices: Notices, app: FastAPI) -> None:
     services = app.state.services
     people = [team.olga.id, team.ana.id, team.ben.id]
-    tell = services.live._notices.tell_rights_changed
+    tell = services.live._notices.announce_rights_changed
 
     async def tell_unless(user_id: str) -> None:
         if user_id == team.olga.id:
@@ -116,6 +116,6 @@ async def test_everybody_is_told_though_one_could_not_be(team: Team, notices: No
         await tell(user_id)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(services.live._notices, "tell_rights_changed", tell_unless)
+        patch.setattr(services.live._notices, "announce_rights_changed", tell_unless)
         await tell_rights_changed(services, people)
     assert await notices.told() == {team.ana.id, team.ben.id}

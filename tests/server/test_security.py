@@ -19,15 +19,15 @@ TESTS = Path(__file__).resolve().parents[1]
 KEPT_BY = {
     "every object is checked, by its own id": [
         "server/test_matrix.py::test_whoever_may_not_is_refused_and_nothing_happens",
-        "documents/test_gate.py::test_nothing_is_remembered",
-        "documents/test_router.py::test_everybody_may_do_what_their_role_allows",
+        "documents/test_access_control.py::test_the_policy_is_asked_at_every_call",
+        "documents/test_routes.py::test_each_role_permits_what_it_should",
     ],
     "force-take and administration by role": [
-        "documents/test_gate.py::test_only_owners_take_and_never_a_personal_document",
+        "documents/test_access_control.py::test_only_owners_take_and_never_a_personal_document",
         "server/test_applications_members.py::test_the_last_owner_stays_the_owner",
     ],
     "joining is authorised before any state exists": [
-        "documents/test_socket.py::test_a_room_that_one_may_not_see_does_not_even_begin_to_exist",
+        "documents/test_socket.py::test_a_room_that_a_user_may_not_see_is_never_created",
     ],
     "joining does not give write rights": [
         "server/test_security.py::test_whoever_watches_still_may_not_write",
@@ -39,57 +39,57 @@ KEPT_BY = {
     "no token in an address": [
         "server/test_accounts_signing_in.py::test_an_access_token_in_the_address_is_not_looked_at",
         "server/test_security.py::test_a_token_in_the_address_of_a_socket_signs_nobody_in",
-        "documents/test_tickets.py::test_a_ticket_is_good_once_however_many_try",
+        "documents/test_tickets.py::test_a_ticket_is_accepted_once_however_many_try",
     ],
     "sockets of nobody die in seconds and are capped": [
-        "documents/test_socket.py::test_whoever_says_nothing_is_sent_away",
-        "documents/test_socket.py::test_sockets_that_have_not_said_who_they_are_are_capped",
+        "documents/test_socket.py::test_a_silent_socket_is_closed",
+        "documents/test_socket.py::test_unauthenticated_sockets_are_capped",
     ],
     "the algorithm of tokens is fixed; issuer, audience and end are checked": [
         "server/test_tokens.py::test_a_forged_token_is_refused_every_time",
         "server/test_tokens.py::test_it_ends_on_time_also_when_it_is_known_already",
     ],
     "sockets end with their token, and when it is revoked": [
-        "documents/test_socket.py::test_a_socket_ends_with_its_sign_in",
+        "documents/test_socket.py::test_a_socket_closes_when_its_login_expires",
         "documents/test_socket.py::test_a_session_that_ends_closes_its_sockets_and_no_others",
         "server/test_app.py::test_a_session_that_is_over_has_no_socket_and_no_ticket",
     ],
     "rights are checked at every message and when they change": [
-        "documents/test_socket.py::test_rights_are_asked_for_again_at_every_message",
-        "documents/test_socket.py::test_rights_that_change_close_rooms_without_being_asked",
+        "documents/test_socket.py::test_permissions_are_checked_at_every_message",
+        "documents/test_socket.py::test_changed_permissions_close_rooms",
     ],
     "secrets are kept as hashes and compared in constant time": [
         "server/test_sessions.py::test_tokens_are_kept_as_hashes_only",
         "server/test_passwords.py::test_what_is_kept_does_not_show_the_password",
         "server/test_passwords.py::test_unknown_users_take_as_long_as_known_ones",
-        "documents/test_tickets.py::test_whoever_reads_the_store_cannot_use_a_ticket",
+        "documents/test_tickets.py::test_reading_the_store_reveals_no_ticket",
     ],
     "secrets are in no answer, event or log": [
         "server/test_accounts_secrecy.py::test_no_secret_is_in_any_answer_or_in_the_log",
-        "documents/test_router.py::test_what_a_tab_and_a_ticket_are_called_is_nowhere_to_be_seen",
+        "documents/test_routes.py::test_names_of_tabs_and_tickets_appear_nowhere",
     ],
     "members of a body that the caller may not set are refused": [
         "server/test_applications.py::test_members_that_nobody_may_set_are_refused",
         "server/test_accounts_signing_in.py::test_a_body_with_more_in_it_is_not_valid",
         "server/test_documents_made.py::test_only_what_is_known_may_be_said_of_a_document",
-        "documents/test_router.py::test_a_body_that_is_not_what_it_should_be_is_refused",
+        "documents/test_routes.py::test_an_invalid_body_is_refused",
     ],
     "a rate and a quota for each principal": [
         "server/test_app.py::test_a_budget_that_is_used_up_answers_429_on_every_route",
         "server/test_app.py::test_rates_are_per_user",
         "server/test_saving.py::test_a_user_may_save_so_many_bytes_and_nothing_is_dropped_for_more",
-        "documents/test_socket.py::test_a_user_may_have_so_many_sockets_and_others_have_theirs",
-        "documents/test_socket.py::test_a_socket_may_watch_so_many_documents",
-        "documents/test_socket.py::test_a_flood_of_messages_ends_the_socket",
+        "documents/test_socket.py::test_sockets_are_capped_per_user",
+        "documents/test_socket.py::test_rooms_are_capped_per_socket",
+        "documents/test_socket.py::test_a_flood_of_messages_closes_the_socket",
     ],
     "a limit on asking never keeps anybody from renewing, saving and giving back": [
         "server/test_app.py::test_whoever_asked_for_too_many_locks_still_keeps_saves_and_gives_back",
     ],
     "times, names and messages have bounds": [
         "server/test_settings.py::test_times_are_bounded",
-        "documents/test_router.py::test_numbers_and_reasons_have_bounds",
-        "documents/test_router.py::test_an_id_that_would_break_something_is_refused",
-        "documents/test_socket.py::test_a_message_that_is_too_large_ends_the_socket",
+        "documents/test_routes.py::test_numbers_and_reasons_have_bounds",
+        "documents/test_routes.py::test_an_invalid_id_is_refused",
+        "documents/test_socket.py::test_a_message_that_is_too_large_closes_the_socket",
         "server/test_requests.py::test_a_body_that_does_not_say_its_length_is_counted",
     ],
     "cookies are for this site, and need a second token": [
@@ -106,8 +106,8 @@ KEPT_BY = {
         "server/test_app.py::test_the_documentation_is_closed_by_default",
     ],
     "every grant, take and refusal is audited": [
-        "documents/test_router.py::test_grants_takes_and_refusals_are_audited",
-        "documents/test_gate.py::test_every_refusal_is_written_down_as_fields",
+        "documents/test_routes.py::test_grants_takes_and_refusals_are_audited",
+        "documents/test_access_control.py::test_every_refusal_is_logged_as_fields",
     ],
     "demo passwords are good for nothing outside the demo": [
         "server/test_demo.py::test_outside_the_demo_its_passwords_are_good_for_nothing",

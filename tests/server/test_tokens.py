@@ -11,7 +11,7 @@ import jwt
 import pytest
 
 from leasehold import NotSignedIn
-from leasehold.documents.principal import Principal
+from leasehold.documents.ports import Principal
 from leasehold.server.auth.tokens import AUDIENCE, ISSUER, Tokens
 
 KEY = b"k" * 64  # long enough for the other algorithms too

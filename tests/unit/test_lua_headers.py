@@ -7,7 +7,6 @@ from importlib import resources
 
 import pytest
 
-from leasehold.documents.live import scripts as socket_scripts
 from leasehold.documents.store import scripts as document_scripts
 from leasehold.files import scripts as file_scripts
 from leasehold.valkey import scripts
@@ -42,9 +41,8 @@ class Family:
 
 LOCKS = Family("leasehold.valkey", scripts.ALL)
 DOCUMENTS = Family("leasehold.documents.store", document_scripts.ALL)
-SOCKETS = Family("leasehold.documents.live", socket_scripts.ALL)
 FILES = Family("leasehold.files", file_scripts.ALL)
-FAMILIES = {"locks": LOCKS, "documents": DOCUMENTS, "sockets": SOCKETS, "files": FILES}
+FAMILIES = {"locks": LOCKS, "documents": DOCUMENTS, "files": FILES}
 
 # "…" in a header: as many locks as there are, so the script names them in a loop.
 REPEATED = {name for name, script in LOCKS.declared.items() if "…" in script.keys}

@@ -7,7 +7,7 @@ simulator's ports run in virtual time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         Request,
     )
     from leasehold.errors import StoreError
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -94,6 +96,14 @@ class Concurrency(Protocol):
 
     async def close(self) -> None:
         """End the work that can be ended from outside."""
+        ...
+
+    async def run_blocking(self, work: Callable[[], T]) -> T:
+        """The result of ``work``, which blocks. It has ended when this returns or raises, even when cancelled."""
+        ...
+
+    async def gather(self, works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+        """The results of all ``works``, run side by side; none of them raises."""
         ...
 
 

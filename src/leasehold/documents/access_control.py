@@ -1,4 +1,4 @@
-"""The one place where it is decided who may do what with a document."""
+"""Decides what a user may do with a document; the only place that does."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 _RANK: dict[Role | None, int] = {None: 0, "viewer": 1, "editor": 2, "owner": 3}
 
 
-class Gate:
-    """Asks the host application's policy, every time: nothing is remembered."""
+class PermissionCheck:
+    """Asks the host application's policy at every call: nothing is cached."""
 
     def __init__(self, access: AccessPolicy) -> None:
         self._policy = access
 
-    async def check(self, user_id: str, document_id: str, needs: Role) -> Access:
-        """What the user may do, which is at least what ``needs`` may.
+    async def check(self, user_id: str, document_id: str, needs: Role, *, to_take: bool = False) -> Access:
+        """The user's access, whose role is at least ``needs``. ``to_take`` refuses personal documents.
 
-        Raises `NotFound` if there is no such document and `NotAllowed` if the user's role is too little.
+        Raises `NotFound` if the document does not exist and `NotAllowed` if the user may not do that.
         """
         access = await self._policy.access(user_id, document_id)
         if access is None:
@@ -31,14 +31,9 @@ class Gate:
             raise NotFound("there is no such document")
         if not may(access, needs):
             self._note(user_id, document_id, needs, f"role {access.role}")
-            raise NotAllowed(f"this needs the role {needs} of this document")
-        return access
-
-    async def check_take(self, user_id: str, document_id: str) -> Access:
-        """As `check` for owners; a personal document cannot be taken at all, not even by its owner."""
-        access = await self.check(user_id, document_id, "owner")
-        if access.is_personal:
-            self._note(user_id, document_id, "owner", "personal document")
+            raise NotAllowed(f"this needs the role {needs} for this document")
+        if to_take and access.is_personal:
+            self._note(user_id, document_id, needs, "personal document")
             raise NotAllowed("a personal document cannot be taken by force")
         return access
 
@@ -49,5 +44,5 @@ class Gate:
 
 
 def may(access: Access, needs: Role) -> bool:
-    """Whether that is at least what ``needs`` may."""
+    """The access is at least that of the role ``needs``."""
     return _RANK[access.role] >= _RANK[needs]

@@ -1,12 +1,12 @@
-"""FastAPI: the locks of documents in an application that has its own users and its own database.
+"""FastAPI routes for document locks in an application with its own users and its own database.
 
 ::
 
     router = lock_router(leasehold.connect(), current_user=signed_in, access=Policy(), store=Store())
     app.include_router(router)
 
-``current_user`` is a dependency that gives the user, anything with ``id`` and ``name``. See docs/protocol.md for what
-clients can ask, and `leasehold.documents.uvicorn` for how to serve sockets well.
+``current_user`` is a dependency that returns the user, any object with ``id`` and ``name``. See docs/protocol.md for
+the routes and messages, and `leasehold.documents.uvicorn` for serving sockets well.
 """
 
 import time
@@ -22,27 +22,26 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 from leasehold.client import Client
-from leasehold.documents.access_control import Gate
+from leasehold.documents.access_control import PermissionCheck
 from leasehold.documents.http.problem_handlers import ProblemRoute, install_problems
 from leasehold.documents.http.routes import add_lock_routes, add_ticket_route
-from leasehold.documents.live.authentication import Admitting
+from leasehold.documents.live.authentication import SocketAuthenticator
 from leasehold.documents.live.endpoint import SocketEndpoint
 from leasehold.documents.live.hub import Hub
 from leasehold.documents.live.limits import SocketLimits
 from leasehold.documents.live.tickets import Tickets
-from leasehold.documents.live.worker_notices import Notices, RightsChanged, SessionsEnded
+from leasehold.documents.live.worker_notices import RightsChanged, SessionsEnded, WorkerNotices
 from leasehold.documents.locks import DocumentLocks
-from leasehold.documents.ports import AccessPolicy, DocumentStore
-from leasehold.documents.principal import Authenticate
+from leasehold.documents.ports import AccessPolicy, Authenticate, DocumentStore
 from leasehold.documents.timings import Times
 
 __all__ = ["LockRouter", "SocketLimits", "install_problems", "lock_router"]
 
 
 class LockRouter(fastapi.APIRouter):
-    """The routes, and what the application can tell them. ``documents`` are the locks, for its own use."""
+    """The routes, and methods to announce changed permissions and ended logins. ``documents`` are the locks."""
 
-    def __init__(self, documents: DocumentLocks, *, hub: Hub, notices: Notices, prefix: str) -> None:
+    def __init__(self, documents: DocumentLocks, *, hub: Hub, notices: WorkerNotices, prefix: str) -> None:
         super().__init__(
             prefix=prefix,
             tags=["locks"],
@@ -56,7 +55,7 @@ class LockRouter(fastapi.APIRouter):
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """For as long as the application runs: sends every socket away in the end.
+        """The router's lifespan: closes every socket at the end.
 
         Entered with the application's own lifespan if the router was included before it.
         """
@@ -66,21 +65,21 @@ class LockRouter(fastapi.APIRouter):
             await self.hub.close()
 
     async def rights_changed(self, user_id: str | None = None) -> None:
-        """Tell all workers that the user's rights have changed, or anybody's: call it after they have.
+        """Make all workers check the user's permissions again, or all users': call it after they have changed.
 
-        Who may not watch a document any more is shut out of it. Raises `leasehold.StoreUnavailable` if it is not
-        known whether other workers were told; here it has been done.
+        Sockets stop watching what their user may no longer see. Raises `leasehold.StoreUnavailable` if other workers
+        may not have received it; this worker has.
         """
-        self.hub.attendance.hear(RightsChanged(user_id))
-        await self._notices.tell_rights_changed(user_id)
+        self.hub.presence.on_notice(RightsChanged(user_id))
+        await self._notices.announce_rights_changed(user_id)
 
     async def sessions_ended(self, user_id: str, session_id: str | None = None) -> None:
-        """Tell all workers that a sign-in of the user has ended, or every one: call it after it has.
+        """Make all workers end a login of the user, or all of them: call it after the session has ended.
 
-        Its sockets are closed, and its tickets are good no more. Raises `leasehold.StoreUnavailable` as above.
+        Closes its sockets and invalidates its tickets. Raises `leasehold.StoreUnavailable` as above.
         """
         now_ms = self._notices.now_ms() or int(time.time() * 1000)
-        self.hub.attendance.hear(SessionsEnded(user_id, session_id, now_ms))
+        self.hub.presence.on_notice(SessionsEnded(user_id, session_id, now_ms))
         await self._notices.end_sessions(user_id, session_id)
 
 
@@ -98,22 +97,22 @@ def lock_router(
     limits: SocketLimits | None = None,
     documents: DocumentLocks | None = None,
 ) -> LockRouter:
-    """The routes of docs/protocol.md for documents in ``store``, and who may do what by ``access``.
+    """The routes of docs/protocol.md for documents in ``store``, with the permissions of ``access``.
 
-    ``locks`` is for this router alone. Sockets are let in by tickets, and by tokens with ``authenticate``; by browsers
-    from pages of the same host and of ``allowed_origins``. ``documents`` if the application has them already.
+    ``locks`` is for this router alone. Sockets authenticate by tickets, and by tokens if ``authenticate`` is given;
+    browsers connect from pages of the same host and of ``allowed_origins``. ``documents``: existing locks to use.
     """
     documents = documents or DocumentLocks(locks, store, times=times)
-    gate, notices, tickets = (
-        Gate(access),
-        Notices(locks.store_access.transport),
+    permissions, notices, tickets = (
+        PermissionCheck(access),
+        WorkerNotices(locks.store_access.transport),
         Tickets(locks.store_access.transport),
     )
-    hub = Hub(documents, gate=gate, notices=notices, limits=limits)
+    hub = Hub(documents, permissions=permissions, notices=notices, limits=limits)
     router = LockRouter(documents, hub=hub, notices=notices, prefix=prefix)
-    add_lock_routes(router, documents, gate=gate, current_user=current_user)
+    add_lock_routes(router, documents, permissions=permissions, current_user=current_user)
     add_ticket_route(router, tickets, current_user=current_user)
-    admitting = Admitting(authenticate, tickets=tickets, notices=notices)
-    socket: Any = SocketEndpoint(hub, admitting=admitting, allowed_origins=allowed_origins)
+    authenticator = SocketAuthenticator(authenticate, tickets=tickets, notices=notices)
+    socket: Any = SocketEndpoint(hub, authenticator=authenticator, allowed_origins=allowed_origins)
     router.add_websocket_route(socket_path, socket, name="socket")
     return router

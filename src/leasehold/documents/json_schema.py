@@ -12,7 +12,7 @@ from leasehold.documents.live.messages import FROM_CLIENT, FROM_SERVER, CloseCod
 
 
 def protocol_schema() -> dict[str, Any]:
-    """One document: ``$defs`` has every message, and `ClientMessage` and `ServerMessage` are any of them."""
+    """One document: ``$defs`` has every message; `ClientMessage` and `ServerMessage` are their unions."""
     adapters: list[tuple[str, Any, TypeAdapter[Any]]] = [
         ("ClientMessage", "validation", FROM_CLIENT),
         ("ServerMessage", "serialization", FROM_SERVER),
@@ -26,19 +26,19 @@ def protocol_schema() -> dict[str, Any]:
         "oneOf": [{"const": int(code), "title": code.name} for code in CloseCode],
     }
     for definition in definitions.values():
-        # A title that repeats the member's name makes generators give each member a type of its own.
+        # With a title that repeats the member's name, generators would make a type for each member.
         for member in definition.get("properties", {}).values():
             member.pop("title", None)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "What is said over the socket of the document service",
+        "title": "Messages over the socket of the document service",
         "anyOf": [{"$ref": "#/$defs/ClientMessage"}, {"$ref": "#/$defs/ServerMessage"}],
         "$defs": dict(sorted(definitions.items())),
     }
 
 
 def main() -> None:
-    """Write it out."""
+    """Print the schema."""
     sys.stdout.write(json.dumps(protocol_schema(), indent=2, ensure_ascii=False) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""The verbs of documents, told to whoever watches."""
+"""Reports the verbs of document locks to the client's observer."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="Callable[..., Coroutine[Any, Any, Any]]")
 
 
-class _Watched(Protocol):
+class _Observed(Protocol):
     @property
     def lookout(self) -> Observers: ...
 
 
-def watched(verb: Verb) -> Callable[[M], M]:
-    """Tell who watches of each call of the decorated method, as ``verb`` on the document that is its first argument."""
+def observe_as(verb: Verb) -> Callable[[M], M]:
+    """Report each call of the decorated method as ``verb`` on the document that is its first argument."""
 
     def decorate(method: M) -> M:
         @functools.wraps(method)
-        def run(self: _Watched, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        def run(self: _Observed, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
             if self.lookout.observer is None:
                 return method(self, *args, **kwargs)
             subject: Any = args[0] if args else kwargs.get("document_id", kwargs.get("save"))
@@ -42,8 +42,8 @@ def watched(verb: Verb) -> Callable[[M], M]:
     return decorate
 
 
-def tell_end(lookout: Observers, state: LockState) -> None:
-    """A hold was given back just now, and this is the state that it left."""
+def report_release(lookout: Observers, state: LockState) -> None:
+    """Report that a hold was released, after which ``state`` was read."""
     last = state.last
     if lookout.observer is None or last is None or last.ended_at is None:
         return
@@ -51,9 +51,9 @@ def tell_end(lookout: Observers, state: LockState) -> None:
     lookout.observer.hear(LeaseEnded("document", state.document_id, last.fence, "released", held))
 
 
-def _judge(answer: object) -> Outcome:
-    if isinstance(answer, Busy):
+def _judge(result: object) -> Outcome:
+    if isinstance(result, Busy):
         return "busy"
-    if isinstance(answer, tuple) and answer[0] is False:
+    if isinstance(result, tuple) and result[0] is False:
         return "lost"  # a heartbeat for a hold that has ended
     return "success"

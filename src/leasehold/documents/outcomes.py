@@ -1,4 +1,4 @@
-"""What the verbs answer."""
+"""The outcomes of acquiring, taking and saving."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Granted:
     """The editor holds the lock now, and the document is at ``content_version``.
 
-    ``saved`` is only said after a force-take of somebody's lock: whether the previous editor answered with a save.
+    ``saved`` is only set after a force-take from a holder: whether the previous editor answered with a save.
     """
 
     state: LockState
@@ -29,14 +29,14 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Somebody else (or another tab of the same person) holds it, or is about to get it."""
+    """Another editor (or another tab of the same person) holds the lock, or is about to get it."""
 
     state: LockState
 
 
 @dataclass(frozen=True, slots=True)
 class SaveAnswer:
-    """What became of a save, and of the lock: ``lock_lost`` is None where the store of locks could not be asked."""
+    """The outcome of a save. ``lock_lost`` is None where the lock store did not answer."""
 
     outcome: Saved | Rescued
     lock_lost: bool | None

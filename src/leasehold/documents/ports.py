@@ -1,7 +1,9 @@
-"""What a host application gives: where documents are kept, and who may do what with them."""
+"""What the host application provides: its users, its permissions, and the store of its documents."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -12,10 +14,46 @@ Role = Literal["viewer", "editor", "owner"]
 """A viewer sees the lock, an editor may hold it, an owner may take it. Each may do what the one before may."""
 
 Content = str | dict[str, Any]
-"""Text, or a JSON object as editors like TipTap have it."""
+"""Text, or a JSON object as editors like TipTap produce it."""
 
 RescueReason = Literal["stale_fence", "stale_base", "not_holder"]
-"""Why a save became a draft: a newer grant, a newer version, or a fence that was granted to somebody else."""
+"""Why a save became a draft: a newer grant, a newer version, or a fence that was granted to another editor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A signed-in user. The login is valid until ``expires_at`` (Unix seconds), or until ``session_id`` is ended."""
+
+    user_id: str
+    user_name: str
+    expires_at: float = math.inf
+    session_id: str = ""
+
+    @property
+    def id(self) -> str:
+        """The user's id."""
+        return self.user_id
+
+    @property
+    def name(self) -> str:
+        """The user's display name."""
+        return self.user_name
+
+
+Authenticate = Callable[[str], Awaitable[Any]]
+"""Maps a token to its user: a `Principal`, or anything with ``id`` and ``name``; None if the token is not valid."""
+
+
+def principal_of(user: Any) -> Principal:
+    """The host application's user object, which has an ``id`` and a ``name``, as a principal."""
+    if isinstance(user, Principal):
+        return user
+    return Principal(
+        str(user.id),
+        str(user.name),
+        float(getattr(user, "expires_at", None) or math.inf),
+        str(getattr(user, "session_id", None) or ""),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +65,7 @@ class Access:
 
 
 class AccessPolicy(Protocol):
-    """Who may do what."""
+    """The host application's permissions."""
 
     async def access(self, user_id: str, document_id: str) -> Access | None:
         """What the user may do with the document; None if there is no such document."""
@@ -36,7 +74,7 @@ class AccessPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A grant that is about to be reported."""
+    """A grant that is not yet reported to the editor."""
 
     document_id: str
     editor: Editor
@@ -45,7 +83,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """What an editor wants kept: ``content``, made from version ``base_version``, under the grant ``fence``."""
+    """``content`` to save, edited from version ``base_version`` under the grant ``fence``."""
 
     document_id: str
     editor: Editor
@@ -56,14 +94,14 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """It is the document's version ``version`` now."""
+    """The content is the document's version ``version`` now."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rescued:
-    """It is kept as a draft beside the document, which is at ``version``."""
+    """The content is kept as a draft beside the document, which is at ``version``."""
 
     draft_id: str
     reason: RescueReason
@@ -71,25 +109,25 @@ class Rescued:
 
 
 class DocumentStore(Protocol):
-    """Where documents are kept. It compares fences, and that is what makes "no lost work" a promise.
+    """Stores documents and compares fences, which is what makes "no lost work" a promise.
 
-    Both methods are one transaction each, and serialise with each other per document.
+    Each method is one transaction; both are serialised with each other per document.
     """
 
     async def register(self, grant: Grant) -> int:
-        """Note the grant's fence, user and tab in the document's row; the document's current version.
+        """Write the grant's fence, user and tab to the document's row; return the document's current version.
 
         From then on no save under an older fence becomes a version. Raises `leasehold.StaleFence` if the row has
-        a newer fence already, and `leasehold.NotFound` if there is no such document; nothing is changed then.
+        a newer fence already, and `leasehold.NotFound` if the document does not exist; then nothing changes.
         Registering the same grant again changes nothing.
         """
         ...
 
     async def save(self, save: Save) -> Saved | Rescued:
-        """Keep the content: as a new version if fence, user and tab are those registered and ``base_version``
+        """Store the content: as a new version if fence, user and tab are those registered and ``base_version``
         is current; else as a draft, never merged, never dropped.
 
-        The same save asked again (its reply was lost) gets the same answer and leaves nothing twice. Content that
+        Repeating a save (because its reply was lost) returns the same outcome and stores nothing twice. Content that
         equals the current version makes no new one. On return it is durable.
         """
         ...

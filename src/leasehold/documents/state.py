@@ -1,4 +1,4 @@
-"""The lock of one document as everybody may know it, and the order in which its states came about."""
+"""The state of a document's lock, and the order of its states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EventKind = Literal[
     "document_lock_expired",
     "document_force_save_requested",
 ]
-"""What watchers are told. That a force-take was given up is told as ``document_locked``, with a newer version."""
+"""The kinds of events. A force-take that is given up is a ``document_locked`` with a newer version."""
 
 ENDED = 2**31 - 1
 """The step of a hold that is over: after every other step."""
@@ -24,7 +24,7 @@ ENDED = 2**31 - 1
 class Version(NamedTuple):
     """Orders the states of one document's lock: the later one compares greater.
 
-    A hold begins with step 0. A force-take that is asked for, withdrawn, or has run out adds 1 each.
+    A hold begins with step 0. A force-take that is requested, withdrawn, or times out adds 1 each.
     """
 
     fence: int
@@ -33,7 +33,7 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody, as shown to others."""
+    """A user, as shown to others."""
 
     user_id: str
     user_name: str
@@ -43,8 +43,8 @@ class Person:
 class Editor(Person):
     """A person at one tab. Two tabs of one person are two editors.
 
-    ``tab`` is a digest of what the tab calls itself, never the name itself; empty for the nameless tab.
-    It is not shown to anybody, and not even its owner can read it back.
+    ``tab`` is a digest of the tab's name, never the name itself; empty for a tab without a name.
+    It is shown to no user, not even to its owner.
     """
 
     tab: str = ""
@@ -57,7 +57,7 @@ class Editor(Person):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who edits, since when, and since when without touching anything, where that is known. Unix seconds."""
+    """The current holder. ``idle_since`` is the last activity, where that is known. Unix seconds."""
 
     editor: Editor
     acquired_at: float
@@ -66,7 +66,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """A force-take under way: the holder may save until ``save_until`` (Unix seconds on the store's clock)."""
+    """A force-take in progress: the holder may save until ``save_until`` (Unix seconds on the store's clock)."""
 
     by: Editor
     save_until: float
@@ -74,7 +74,7 @@ class Taking:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One past or present hold, for the history. ``ended_at`` and ``reason`` are None while it lasts."""
+    """One past or present hold. ``ended_at`` and ``reason`` are None while it lasts."""
 
     fence: int
     person: Person
@@ -86,9 +86,9 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class LockState:
-    """What was true of a document's lock at ``read_at`` on the store's clock.
+    """The state of a document's lock at ``read_at`` on the store's clock.
 
-    ``holder`` is None if it is free; then ``last`` says how the last hold ended, if that is known.
+    ``holder`` is None if it is free; then ``last`` is the last hold and how it ended, if that is known.
     The hold ends at ``held_until`` unless it is extended.
     """
 
@@ -102,11 +102,11 @@ class LockState:
 
     @property
     def is_locked(self) -> bool:
-        """Whether somebody holds it."""
+        """The lock has a holder."""
         return self.holder is not None
 
     def is_held_by(self, editor: Editor) -> bool:
-        """Whether this person holds it, at this very tab."""
+        """This person holds the lock, at this tab."""
         return self.holder is not None and (self.holder.editor.user_id, self.holder.editor.tab) == (
             editor.user_id,
             editor.tab,
@@ -115,9 +115,9 @@ class LockState:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change: what happened, through whom, and the state that it led to.
+    """A change of a lock, and the state that it led to.
 
-    ``saved`` is only said of a force-take: whether the previous editor answered with a save.
+    ``saved`` is only set for a force-take: whether the previous editor answered with a save.
     """
 
     kind: EventKind

@@ -1,4 +1,4 @@
-"""How long things last."""
+"""The durations of holds, heartbeats and force-takes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from leasehold.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """In seconds. A hold lasts ``ttl`` and is extended by a heartbeat every ``heartbeat``; who has not touched
-    anything for ``idle`` gives it back (that is up to the page); at a force-take the holder has ``save_within``."""
+    """In seconds. A hold lasts ``ttl`` and is extended by a heartbeat every ``heartbeat``; after ``idle`` without
+    activity the page releases it; at a force-take the holder has ``save_within``."""
 
     ttl: float = 45
     heartbeat: float = 10

@@ -1,4 +1,4 @@
-"""Who holds a file, as anybody may see it."""
+"""Public view of a file's holders, without tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HeldBy:
-    """One who holds a file. ``session`` is None for a room of people."""
+    """One holder of a file. ``session`` is None for a room of people."""
 
     session: str | None
     mode: Access
@@ -27,13 +27,13 @@ class HeldBy:
 
     @property
     def is_room(self) -> bool:
-        """Whether people edit it together."""
+        """True if people edit it together."""
         return is_room(self.holder)
 
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file as it stood when the store answered: who holds it, and how many wait. Tokens are never part of it."""
+    """A file's holders and the number of waiters at the time of the reply. Contains no tokens."""
 
     path: str
     sha256: str
@@ -43,12 +43,12 @@ class FileInfo:
 
     @property
     def is_held(self) -> bool:
-        """Whether anybody held it."""
+        """True if it was held."""
         return bool(self.holds)
 
 
-def info_of(lock: LockInfo, path: str | None = None) -> FileInfo | None:
-    """What is known of the file behind a lock; None if it is the second lock of one, or not a file's at all."""
+def file_info(lock: LockInfo, path: str | None = None) -> FileInfo | None:
+    """The file behind a lock; None for the second lock of a file, or a lock that is not a file's."""
     known = path
     for hold in lock.holds:
         if not isinstance(hold.holder, dict) or "link" in hold.holder:
@@ -58,7 +58,11 @@ def info_of(lock: LockInfo, path: str | None = None) -> FileInfo | None:
         return None
     mode: Access | None = None if lock.mode is None else "write" if lock.mode == "exclusive" else "read"
     return FileInfo(
-        known, lock.name, mode, tuple(_held_by(hold, mode or "read") for hold in lock.holds), lock.waiters
+        known,
+        lock.name,
+        mode,
+        tuple(_held_by(hold, mode or "read") for hold in lock.holds),
+        lock.waiters,
     )
 
 

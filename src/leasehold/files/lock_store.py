@@ -1,4 +1,4 @@
-"""What the locks of files can do beyond those of the library: change hands within a session, and be upgraded."""
+"""Store of file locks: the library's locks, with leases that move within a session and can be upgraded."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from leasehold.valkey.transport.protocols import Transport
 
 
-class InTheWay(NamedTuple):
-    """Why a reader cannot write yet: who else reads, or (``is_rival``) also wants to write."""
+class UpgradeConflict(NamedTuple):
+    """Another reader, for which a reader cannot write yet. ``is_deadlock``: it was first to request the same upgrade."""
 
     holding: Holding | None
     remaining: float
-    is_rival: bool
+    is_deadlock: bool
 
 
-class FileStore(ValkeyStore):
-    """The locks of files. Both verbs can be asked again after a lost reply."""
+class FileLockStore(ValkeyStore):
+    """The locks of files. Both verbs can be repeated after a lost reply."""
 
     def __init__(self, wire: Transport, **options: Any) -> None:
         super().__init__(wire, **options)
@@ -37,7 +37,7 @@ class FileStore(ValkeyStore):
     async def resume(
         self, name: str, token: str, ticket: int, ttl: float, old_tokens: Sequence[str]
     ) -> tuple[Grant, Mode] | None:
-        """Move a lease that one of ``old_tokens`` has to ``token``, with its fence; None if none of them has one."""
+        """Move the lease of one of ``old_tokens`` to ``token``, with its fence; None if none of them has one."""
         fence, left_ms, kind = await self._runner.run(
             self._resume, name, token, "".join(old_tokens), self._transport.channel, ticket, to_ms(ttl)
         )
@@ -45,10 +45,10 @@ class FileStore(ValkeyStore):
 
     async def upgrade(
         self, name: str, reader: str, token: str, ticket: int, ttl: float, holder: str, wait: float
-    ) -> Grant | InTheWay | None:
+    ) -> Grant | UpgradeConflict | None:
         """Turn the lease of ``reader`` into a writer's under ``token``; None if the reader's has ended.
 
-        With a ``wait`` the token stands first in the queue until it is asked for again, so that nobody gets in.
+        With a ``wait`` the token stands first in the queue until the call is repeated, so that no new reader gets in.
         """
         connection = await self._transport.get_connection()
         record, ttl_ms, floor = self._grant_arguments(connection, token, ticket, ttl, 0, holder, "exclusive")
@@ -60,4 +60,4 @@ class FileStore(ValkeyStore):
             return first, second / 1000, None
         if first == -2:
             return None
-        return InTheWay(parse_holding(public), max(second, 0) / 1000, first == -1)
+        return UpgradeConflict(parse_holding(public), max(second, 0) / 1000, first == -1)

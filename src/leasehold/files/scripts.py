@@ -1,4 +1,4 @@
-"""The Lua scripts of files and sessions: one file per verb, see `leasehold.valkey.scripts`."""
+"""Lua scripts of file locks and sessions, one file per verb; see `leasehold.valkey.scripts`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _LUA = Path(__file__).with_name("lua")
 _SESSION = ("session", "history")
-"""The keys of a session: whose it is, and what it holds."""
+"""The keys of a session: the digest of its secret, and its entries."""
 
 
 def _load(name: str, keys: tuple[str, ...], *arguments: str) -> Script:
@@ -20,11 +20,11 @@ def _load(name: str, keys: tuple[str, ...], *arguments: str) -> Script:
 
 
 OPEN_SESSION = _load("open_session", _SESSION, "digest", "ttl_ms")
-NOTE = _load("note", _SESSION, "digest", "ttl_ms", "history_ms", "changes")
-RECALL = _load("recall", _SESSION, "digest", "ttl_ms", "history_ms")
+CHANGE_ENTRIES = _load("change_entries", _SESSION, "digest", "ttl_ms", "history_ms", "changes")
+READ_ENTRIES = _load("read_entries", _SESSION, "digest", "ttl_ms", "history_ms")
 RESUME = _load("resume", scripts.LOCK_KEYS, "token", "old_tokens", "channel", "ticket", "ttl_ms")
 UPGRADE = _load(
     "upgrade", (*scripts.LOCK_KEYS, "upgrade"), "record", "reader", "ttl_ms", "floor", "wait_ms", "live_ms"
 )
 
-ALL = (OPEN_SESSION, NOTE, RECALL, RESUME, UPGRADE)
+ALL = (OPEN_SESSION, CHANGE_ENTRIES, READ_ENTRIES, RESUME, UPGRADE)

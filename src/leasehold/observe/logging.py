@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leasehold.core.observer import LeaseEnded, LossFound, RateLimitChecked
 from leasehold.errors import StoreUnavailable
 from leasehold.observe.extra import missing_extra
-from leasehold.observe.outages import Outages
+from leasehold.runtime.outages import OutageTracker
 from leasehold.valkey.transport.error_mapping import fault_of
 
 try:
@@ -43,11 +43,11 @@ class LoggingObserver:
     def __init__(self, logger: Any = None, *, where: str = "") -> None:
         self._log = logger or json_logger()
         self._where = where
-        self._outages: defaultdict[str, Outages] = defaultdict(Outages)
+        self._outages: defaultdict[str, OutageTracker] = defaultdict(OutageTracker)
 
     def begin(self, operation: Operation) -> Callable[[Result], None]:
         """Write down how it ends."""
-        began_at = Outages.now()
+        began_at = OutageTracker.now()
 
         def end(result: Result) -> None:
             if result.outcome == "unavailable":
@@ -81,13 +81,13 @@ class LoggingObserver:
                 self._write("warning", "lease_lost", facts)
         elif isinstance(event, RateLimitChecked):
             if event.store:
-                self._note_answer(event.store, Outages.now())
+                self._note_answer(event.store, OutageTracker.now())
             if not event.is_allowed:
                 self._write("info", "rate_limited", {"operation": event.verb})
         elif event.outcome == "unavailable":
-            self._note_failure(event.error, Outages.now())
+            self._note_failure(event.error, OutageTracker.now())
         elif event.outcome == "success":
-            self._note_answer(self._where, Outages.now())
+            self._note_answer(self._where, OutageTracker.now())
 
     def _wants_debug(self) -> bool:
         # Asked first: to make a line costs more than to lock, and mostly nobody reads it.
@@ -95,11 +95,11 @@ class LoggingObserver:
         return ask is None or ask(logging.DEBUG)
 
     def _note_failure(self, error: BaseException | None, began_at: float) -> None:
-        if self._outages[self._store_of(error)].fails(began_at):
+        if self._outages[self._store_of(error)].record_failure(began_at):
             self._write("error", "store_unavailable", self._facts_of(error))
 
     def _note_answer(self, store: str, began_at: float) -> None:
-        outage = self._outages[store].answers(began_at)
+        outage = self._outages[store].record_answer(began_at)
         if outage is not None:
             facts = {"seconds": round(outage.seconds, 3), "failures": outage.failures}
             self._write("info", "store_is_back", facts | {"store": store})

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold.errors import InvalidRequest
 from leasehold.runtime import clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
+
+T = TypeVar("T")
 
 
 class AsyncioClock:
@@ -98,6 +100,34 @@ class AsyncioConcurrency:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def run_blocking(self, work: Callable[[], T]) -> T:
+        """The result of ``work``, run in a thread.
+
+        A thread cannot be cancelled. If the caller is, this waits for ``work`` and then raises `CancelledError`:
+        a lock that the work needs must not be released before. ``work`` itself records what it has done by then.
+        """
+        running = asyncio.ensure_future(asyncio.to_thread(work))
+        cancelled: asyncio.CancelledError | None = None
+        while not running.done():
+            try:
+                await asyncio.shield(running)
+            except asyncio.CancelledError as error:
+                if running.cancelled():
+                    raise
+                cancelled = error
+            except Exception:  # noqa: BLE001 - raised below, or hidden by a cancellation
+                break
+        if cancelled is not None:
+            running.exception()  # retrieved, or asyncio logs that it never was
+            raise cancelled
+        return running.result()
+
+    async def gather(self, works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+        """Run each as a task."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in works]
+        return [task.result() for task in tasks]
 
     def after_fork(self) -> None:
         """In a child process: forget the parent's tasks and its loop."""

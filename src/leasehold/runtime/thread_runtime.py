@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold.core.sync_runner import run_sync
 from leasehold.runtime import clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
+
+T = TypeVar("T")
+
+_MAX_THREADS = 32
 
 
 class ThreadClock:
@@ -54,6 +59,15 @@ class ThreadConcurrency:
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do ``work`` at once, in the caller's thread."""
         run_sync(work)
+
+    async def run_blocking(self, work: Callable[[], T]) -> T:
+        """Return the result of ``work``, run in the caller's thread."""
+        return work()
+
+    async def gather(self, works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+        """Run each in a thread, at most 32 at once."""
+        with ThreadPoolExecutor(_MAX_THREADS, "leasehold") as pool:
+            return [done.result() for done in [pool.submit(run_sync, work) for work in works]]
 
     def after_fork(self) -> None:
         """Nothing to drop: the parent's threads are not in the child."""

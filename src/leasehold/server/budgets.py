@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads it
 
-from leasehold.documents.principal import Principal  # noqa: TC001 - FastAPI reads it
+from leasehold.documents.ports import Principal  # noqa: TC001 - FastAPI reads it
 from leasehold.server.auth.dependencies import Bearer, current_user
 from leasehold.server.http.rate_limiter import address_of
 from leasehold.server.services import UsesServices, services_of

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import Depends
 
-from leasehold.documents.http.routes import editor_dependency
+from leasehold.documents.http.dependencies import editor_dependency
 from leasehold.documents.state import Editor
 from leasehold.server.auth.dependencies import current_user
 

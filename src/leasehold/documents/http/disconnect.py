@@ -1,4 +1,4 @@
-"""Work for a caller who may hang up while it is done."""
+"""Cancels the work of a request when its client disconnects."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def unless_hung_up(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
-    """The result of ``work``; None if the caller hung up first, and then it has been cancelled."""
+async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
+    """The result of ``work``; None if the client disconnected first, and then it has been cancelled."""
     working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(_hang_up(request))
+    watching = asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -24,13 +24,13 @@ async def unless_hung_up(request: Request, work: Coroutine[Any, Any, T]) -> T | 
     finally:
         for task in (working, watching):
             task.cancel()
-        # Also when we are cancelled ourselves: what was begun is undone before anybody hears that it is.
+        # Also when this call itself is cancelled: the work is undone before the caller goes on.
         await asyncio.wait({working, watching})
     if not working.cancelled():
-        working.exception()  # looked at, so that asyncio does not report it: nobody is there to be told
+        working.exception()  # retrieved, so that asyncio does not log it: the client is gone
     return None
 
 
-async def _hang_up(request: Request) -> None:
+async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

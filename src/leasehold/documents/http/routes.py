@@ -1,69 +1,52 @@
-"""The routes of a document's lock. What they do is done elsewhere."""
+"""The routes of document locks and socket tickets."""
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Depends, Header, Path, Query
+from fastapi import APIRouter, Body, Depends, Query
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
 from leasehold.documents import audit
-from leasehold.documents.access_control import Gate
-from leasehold.documents.heartbeats import beat
+from leasehold.documents.access_control import PermissionCheck
 from leasehold.documents.http import dependencies, problems, schemas
-from leasehold.documents.http.disconnect import unless_hung_up
+from leasehold.documents.http.dependencies import DocumentId, UserDependency
+from leasehold.documents.http.disconnect import cancel_on_disconnect
 from leasehold.documents.http.problems import problem_responses
 from leasehold.documents.live.tickets import LIFETIME, Tickets
-from leasehold.documents.locks import DocumentLocks
+from leasehold.documents.locks import DocumentLocks, heartbeat_as
 from leasehold.documents.outcomes import Busy
-from leasehold.documents.principal import principal_of
+from leasehold.documents.ports import Access, principal_of
 from leasehold.documents.state import Editor
 
-DocumentId = Annotated[str, Path(min_length=1, max_length=schemas.MAX_ID, pattern=schemas.ID_PATTERN)]
-Tab = Annotated[
-    str | None,
-    Header(alias="Leasehold-Tab", max_length=dependencies.MAX_LENGTH, pattern=dependencies.PATTERN),
-]
-
+_LOCK = "/documents/{document_id}/lock"
 _ALWAYS = (401, 422, 429, 503)
 _REFUSED = problem_responses(*_ALWAYS, 403, 404)
-_REFUSED_OR_HELD = problem_responses(*_ALWAYS, 403, 404, 409)
-_HUNG_UP = 499
-
-
-def editor_dependency(current_user: Callable[..., Any]) -> Callable[..., Any]:
-    """Who is asking, at which tab."""
-
-    async def current_editor(user: Annotated[Any, Depends(current_user)], tab: Tab = None) -> Editor:
-        principal = principal_of(user)
-        return Editor(principal.user_id, principal.user_name, dependencies.digest_of(tab))
-
-    return current_editor
+_CONFLICTS = problem_responses(*_ALWAYS, 403, 404, 409)
+_CLIENT_CLOSED_REQUEST = 499
 
 
 def add_lock_routes(
-    router: APIRouter, documents: DocumentLocks, *, gate: Gate, current_user: Callable[..., Any]
+    router: APIRouter, documents: DocumentLocks, *, permissions: PermissionCheck, current_user: UserDependency
 ) -> None:
-    """Look, acquire, release, heartbeat, force-take, history."""
-    asking = Depends(editor_dependency(current_user))
+    """Add the routes to inspect, acquire, release, extend and force-take a lock, and its history."""
+    asking = Depends(dependencies.editor_dependency(current_user))
+    require = dependencies.role_dependency(permissions, asking)
 
-    @router.get("/documents/{document_id}/lock", response_model=schemas.Lock, responses=_REFUSED)
+    @router.get(_LOCK, response_model=schemas.Lock, responses=_REFUSED, dependencies=[require("viewer")])
     async def get_lock(document_id: DocumentId, editor: Annotated[Editor, asking]) -> Response:
-        """Whether somebody edits the document, and who."""
-        await gate.check(editor.user_id, document_id, "viewer")
+        """The lock's state and holder."""
         return _json(schemas.lock_of(await documents.state(document_id), editor))
 
     @router.post(
-        "/documents/{document_id}/lock", response_model=schemas.GrantedLock, responses=_REFUSED_OR_HELD
+        _LOCK, response_model=schemas.GrantedLock, responses=_CONFLICTS, dependencies=[require("editor")]
     )
     async def acquire_lock(
         document_id: DocumentId,
         editor: Annotated[Editor, asking],
         body: Annotated[schemas.AcquireRequest | None, Body()] = None,
     ) -> Response:
-        """Begin to edit. Nobody waits: if somebody else edits, the answer is 409 and says who."""
-        await gate.check(editor.user_id, document_id, "editor")
+        """Start editing. Does not wait: if another editor holds the lock, the answer is 409 and names the holder."""
         outcome = await documents.acquire(document_id, editor, move=body is not None and body.move)
         if isinstance(outcome, Busy):
             audit.note("lock_busy", document_id=document_id, person=editor)
@@ -71,43 +54,41 @@ def add_lock_routes(
         audit.note("lock_granted", document_id=document_id, person=editor, fence=str(outcome.fence))
         return _json(schemas.granted_lock(outcome, editor))
 
-    @router.delete("/documents/{document_id}/lock", response_model=schemas.Lock, responses=_REFUSED)
+    @router.delete(_LOCK, response_model=schemas.Lock, responses=_REFUSED, dependencies=[require("viewer")])
     async def release_lock(
         document_id: DocumentId,
         editor: Annotated[Editor, asking],
         reason: Annotated[Literal["released", "idle"], Query()] = "released",
     ) -> Response:
-        """Stop editing. It is harmless if the lock is not the caller's, or not any more."""
-        await gate.check(editor.user_id, document_id, "viewer")
+        """Stop editing. Changes nothing if the caller does not hold the lock."""
         return _json(schemas.lock_of(await documents.release(document_id, editor, reason=reason), editor))
 
-    @router.post(
-        "/documents/{document_id}/lock/heartbeat",
-        response_model=schemas.ExtendedLock,
-        responses=_REFUSED_OR_HELD,
-    )
+    @router.post(_LOCK + "/heartbeat", response_model=schemas.ExtendedLock, responses=_CONFLICTS)
     async def heartbeat_lock(
         document_id: DocumentId,
         editor: Annotated[Editor, asking],
+        access: Annotated[Access, require("viewer")],
         body: Annotated[schemas.HeartbeatRequest | None, Body()] = None,
     ) -> Response:
-        """Go on editing. A lock that was lost is not given again: the answer is 409 and says who has it."""
-        is_extended, state = await beat(documents, gate, document_id, editor, idle_for=body and body.idle_for)
+        """Extend the hold. A lost lock is not granted again: the answer is 409 and names the holder."""
+        is_extended, state = await heartbeat_as(
+            access, documents, document_id, editor, idle_for=body and body.idle_for
+        )
         return _json(schemas.extended_lock(state, editor)) if is_extended else problems.lost(state, editor)
 
     @router.post(
-        "/documents/{document_id}/lock/force-take",
+        _LOCK + "/force-take",
         response_model=schemas.TakenLock,
-        responses=_REFUSED_OR_HELD,
+        responses=_CONFLICTS,
+        dependencies=[require("owner", to_take=True)],
     )
     async def force_take_lock(
         document_id: DocumentId, editor: Annotated[Editor, asking], request: Request
     ) -> Response:
-        """Take the lock from whoever has it, who is asked to save first. Ended by hanging up."""
-        await gate.check_take(editor.user_id, document_id)
-        outcome = await unless_hung_up(request, documents.force_take(document_id, editor))
+        """Take the lock from its holder, who is asked to save first. Disconnecting cancels it."""
+        outcome = await cancel_on_disconnect(request, documents.force_take(document_id, editor))
         if outcome is None:
-            return Response(status_code=_HUNG_UP)
+            return Response(status_code=_CLIENT_CLOSED_REQUEST)
         if isinstance(outcome, Busy):
             audit.note("lock_busy", document_id=document_id, person=editor)
             return problems.busy(outcome.state, editor)
@@ -115,29 +96,29 @@ def add_lock_routes(
         return _json(schemas.taken_lock(outcome, editor))
 
     @router.get(
-        "/documents/{document_id}/lock/history", response_model=schemas.LockHistory, responses=_REFUSED
+        _LOCK + "/history",
+        response_model=schemas.LockHistory,
+        responses=_REFUSED,
+        dependencies=[require("viewer")],
     )
     async def get_lock_history(
-        document_id: DocumentId,
-        editor: Annotated[Editor, asking],
-        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+        document_id: DocumentId, limit: Annotated[int, Query(ge=1, le=200)] = 50
     ) -> Response:
-        """Who has edited the document, newest first."""
-        await gate.check(editor.user_id, document_id, "viewer")
+        """The holds of the document, newest first."""
         holds = await documents.history(document_id, limit=limit)
         return _json(schemas.LockHistory(holds=[schemas.past_hold(hold) for hold in holds]))
 
 
-def add_ticket_route(router: APIRouter, tickets: Tickets, *, current_user: Callable[..., Any]) -> None:
-    """The way to a socket without a token."""
+def add_ticket_route(router: APIRouter, tickets: Tickets, *, current_user: UserDependency) -> None:
+    """Add the route that issues tickets for sockets."""
 
     @router.post("/live/ticket", response_model=schemas.Ticket, responses=problem_responses(*_ALWAYS))
     async def issue_ticket(user: Annotated[Any, Depends(current_user)]) -> Response:
-        """A ticket that lets one socket in, once."""
+        """A ticket that opens one socket, once."""
         ticket = await tickets.issue(principal_of(user))
         return _json(schemas.Ticket(ticket=ticket, expires_in=LIFETIME))
 
 
 def _json(model: BaseModel) -> Response:
-    # Made by our own types, so it need not be checked again.
+    # Built from our own types, so FastAPI need not validate it again.
     return Response(model.model_dump_json(), media_type="application/json")

@@ -1,4 +1,4 @@
-"""Locks as JSON, the same over REST and over the socket. What is told depends on who is told."""
+"""Locks as JSON, for REST and sockets. Some members depend on the viewer."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from pydantic import BaseModel, ConfigDict, Field
 from leasehold.documents.state import EndReason  # noqa: TC001 - read by pydantic
 
 if TYPE_CHECKING:
-    from leasehold.documents.locks import Granted
+    from leasehold.documents.outcomes import Granted
     from leasehold.documents.state import Editor, Hold, LockState
 
 MAX_ID = 128
 # Anything printable: ids are the host application's. Control characters would break keys and logs.
 ID_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]+$"
 DocumentId = Annotated[str, Field(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN)]
-# More than a day without touching anything says nothing more.
+# More than a day of inactivity means nothing more.
 IdleFor = Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False, description="seconds")]
 Fence = Annotated[str, Field(pattern=r"^[0-9]+$", description="a decimal number; it grows with every grant")]
 Instant = Annotated[float, Field(description="Unix seconds")]
 
 
 class Asked(BaseModel):
-    """What a caller says: nothing but what is known here, and nothing turned into what it is not."""
+    """A request body or message from a client: no unknown members, and no type coercion."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Told(BaseModel):
-    """What a caller is told. More may be added, so whoever reads it must bear members that they do not know."""
+    """A response body or message data. Members may be added, so clients must ignore unknown ones."""
 
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
 
 class Person(Told):
-    """Somebody, as shown to others."""
+    """A user, as shown to others."""
 
     user_id: str
     user_name: str
 
 
 class LockHolder(Person):
-    """Who edits; ``same_user`` and ``tab_is_mine`` from the view of whoever is told."""
+    """The holder; ``same_user`` and ``tab_is_mine`` are relative to the client that receives it."""
 
     acquired_at: Instant
     same_user: bool
@@ -58,13 +58,13 @@ class LockVersion(Told):
 
 
 class Taking(Person):
-    """Who is about to take the lock, and how long the holder may still save."""
+    """A force-take in progress: its user, and how long the holder may still save."""
 
     seconds_left: float
 
 
 class Lock(Told):
-    """What is true of a document's lock."""
+    """The state of a document's lock."""
 
     document_id: str
     locked: bool
@@ -75,26 +75,26 @@ class Lock(Told):
 
 
 class GrantedLock(Lock):
-    """The caller holds it: ``fence`` goes with every save. Load the document if ``content_version`` is newer."""
+    """The caller holds the lock: ``fence`` goes with every save. Load the document if ``content_version`` is newer."""
 
     fence: Fence
     content_version: int
 
 
 class TakenLock(GrantedLock):
-    """``saved``: whether the previous editor answered with a save; null if nobody had to be asked."""
+    """``saved``: whether the previous editor answered with a save; null if there was none to ask."""
 
     saved: bool | None
 
 
 class ExtendedLock(Lock):
-    """The answer to a heartbeat of whoever holds the lock."""
+    """The answer to a heartbeat of the holder."""
 
     extended: bool = True
 
 
 class PastHold(Person):
-    """One hold: who, from when to when, and why it ended. The last three are null while it lasts."""
+    """One hold, and why it ended. The last three members are null while it lasts."""
 
     fence: Fence
     acquired_at: Instant
@@ -104,32 +104,32 @@ class PastHold(Person):
 
 
 class LockHistory(Told):
-    """Who held the lock, newest first."""
+    """The holds of a document, newest first."""
 
     holds: list[PastHold]
 
 
 class Ticket(Told):
-    """Lets one socket in, once, within ``expires_in`` seconds."""
+    """Opens one socket, once, within ``expires_in`` seconds."""
 
     ticket: str
     expires_in: float
 
 
 class AcquireRequest(Asked):
-    """``move``: also from another tab of the same person."""
+    """``move``: also from another tab of the same user."""
 
     move: bool = False
 
 
 class HeartbeatRequest(Asked):
-    """``idle_for``: seconds since anything was touched."""
+    """``idle_for``: seconds since the last activity."""
 
     idle_for: IdleFor | None = None
 
 
 def holder_of(state: LockState, viewer: Editor) -> LockHolder | None:
-    """Who edits, as ``viewer`` is told."""
+    """The holder, as ``viewer`` sees it."""
     if state.holder is None:
         return None
     editor = state.holder.editor
@@ -144,34 +144,29 @@ def holder_of(state: LockState, viewer: Editor) -> LockHolder | None:
 
 
 def lock_of(state: LockState, viewer: Editor) -> Lock:
-    """The state, as ``viewer`` is told."""
+    """The state, as ``viewer`` sees it."""
     return Lock(**_members(state, viewer))
 
 
 def granted_lock(granted: Granted, viewer: Editor) -> GrantedLock:
-    """A grant, as its holder is told."""
+    """A grant, as its holder sees it."""
     return GrantedLock(
         **_members(granted.state, viewer), fence=str(granted.fence), content_version=granted.content_version
     )
 
 
 def taken_lock(granted: Granted, viewer: Editor) -> TakenLock:
-    """A grant after a force-take, as its holder is told."""
-    return TakenLock(
-        **_members(granted.state, viewer),
-        fence=str(granted.fence),
-        content_version=granted.content_version,
-        saved=granted.saved,
-    )
+    """A grant after a force-take, as its holder sees it."""
+    return TakenLock(**dict(granted_lock(granted, viewer)), saved=granted.saved)
 
 
 def extended_lock(state: LockState, viewer: Editor) -> ExtendedLock:
-    """The state after a heartbeat, as its holder is told."""
+    """The state after a heartbeat, as its holder sees it."""
     return ExtendedLock(**_members(state, viewer))
 
 
 def past_hold(hold: Hold) -> PastHold:
-    """A line of the history. It is the same for everybody."""
+    """An entry of the history. It is the same for all viewers."""
     by = hold.ended_by
     return PastHold(
         fence=str(hold.fence),

@@ -1,4 +1,4 @@
-"""Who a socket's first message speaks for."""
+"""Authenticates a socket by its first message."""
 
 from __future__ import annotations
 
@@ -6,35 +6,37 @@ import time
 from typing import TYPE_CHECKING
 
 from leasehold.documents.live.tickets import Admission
-from leasehold.documents.principal import principal_of
+from leasehold.documents.ports import principal_of
 from leasehold.errors import NotSignedIn
 
 if TYPE_CHECKING:
     from leasehold.documents.live.messages import Credentials
     from leasehold.documents.live.tickets import Tickets
-    from leasehold.documents.live.worker_notices import Notices
-    from leasehold.documents.principal import Authenticate
+    from leasehold.documents.live.worker_notices import WorkerNotices
+    from leasehold.documents.ports import Authenticate
 
 
-class Admitting:
-    """By a ticket, or by a token if the host application knows what to make of it."""
+class SocketAuthenticator:
+    """Verifies tickets, and tokens if the host application provides ``authenticate``."""
 
-    def __init__(self, authenticate: Authenticate | None, *, tickets: Tickets, notices: Notices) -> None:
+    def __init__(
+        self, authenticate: Authenticate | None, *, tickets: Tickets, notices: WorkerNotices
+    ) -> None:
         self._authenticate = authenticate
         self._tickets = tickets
         self._notices = notices
 
-    async def admit(self, credentials: Credentials) -> Admission:
-        """Who it is; raises `NotSignedIn` if they are not good, or not any more."""
+    async def verify(self, credentials: Credentials) -> Admission:
+        """The user of the credentials; raises `NotSignedIn` if they are invalid or have expired."""
         if credentials.ticket is not None:
             admission = await self._tickets.use(credentials.ticket)
         elif self._authenticate is not None:
-            # Read before: an end that comes while the token is looked at counts.
+            # Read first: a login that ends while the token is verified must count as ended.
             since_ms = self._notices.now_ms() or int(time.time() * 1000)
             user = await self._authenticate(credentials.token or "")
             admission = None if user is None else Admission(principal_of(user), since_ms)
         else:
-            raise NotSignedIn("sockets are let in by tickets here, not by tokens")
+            raise NotSignedIn("sockets need a ticket here; tokens are not accepted")
         if admission is None or time.time() >= admission.principal.expires_at:
-            raise NotSignedIn("this token or ticket is not good, or not any more")
+            raise NotSignedIn("this token or ticket is invalid or has expired")
         return admission

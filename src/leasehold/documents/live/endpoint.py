@@ -1,11 +1,11 @@
-"""The handshake: who may connect at all."""
+"""The socket endpoint: checks the handshake and serves the socket."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from leasehold.documents import audit
-from leasehold.documents.live.handlers import Talking
+from leasehold.documents.live.handlers import MessageHandlers
 from leasehold.documents.live.messages import CloseCode
 from leasehold.documents.live.origins import is_allowed
 from leasehold.documents.live.socket import Socket
@@ -13,29 +13,31 @@ from leasehold.documents.live.socket import Socket
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leasehold.documents.live.authentication import Admitting
+    from leasehold.documents.live.authentication import SocketAuthenticator
     from leasehold.documents.live.hub import Hub
     from leasehold.documents.live.socket import Receive, Send
 
 
 class SocketEndpoint:
-    """Plain ASGI: every layer in between would be kept in memory by every socket."""
+    """Plain ASGI: every socket would keep each layer in between in memory."""
 
-    def __init__(self, hub: Hub, *, admitting: Admitting, allowed_origins: Sequence[str]) -> None:
+    def __init__(
+        self, hub: Hub, *, authenticator: SocketAuthenticator, allowed_origins: Sequence[str]
+    ) -> None:
         self._hub = hub
-        self._admitting = admitting
+        self._authenticator = authenticator
         self._allowed_origins = tuple(allowed_origins)
-        self._talking = Talking(hub)
+        self._handlers = MessageHandlers(hub)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """See ASGI."""
         await receive()  # websocket.connect
         if not self._is_allowed(scope):
             audit.note("socket_refused", why="origin")
-            # Before the handshake is complete: the client is answered 403.
+            # Before the handshake is complete, this answers 403.
             await send({"type": "websocket.close", "code": int(CloseCode.ORIGIN_REFUSED)})
-        elif len(self._hub.attendance.connecting) >= self._hub.limits.unauthenticated:
-            await _refuse_for_now(scope, send)
+        elif len(self._hub.presence.connecting) >= self._hub.limits.unauthenticated:
+            await _refuse_temporarily(scope, send)
         else:
             await self._serve(scope, receive, send)
 
@@ -44,14 +46,14 @@ class SocketEndpoint:
         await send({"type": "websocket.accept"})
         cut = _extensions(scope).get("leasehold", {}).get("cut")
         socket = Socket(self._hub, receive=receive, send=send, cut=cut)
-        await socket.run(self._admitting.admit, self._talking.answer)
+        await socket.run(self._authenticator.verify, self._handlers.answer)
 
     def _is_allowed(self, scope: dict[str, Any]) -> bool:
-        said = {
+        headers = {
             name: [value.decode("latin-1") for key, value in scope["headers"] if key == name]
             for name in (b"origin", b"host")
         }
-        origins, hosts = said[b"origin"], said[b"host"]
+        origins, hosts = headers[b"origin"], headers[b"host"]
         return len(origins) <= 1 and is_allowed(
             origins[0] if origins else None, hosts[0] if hosts else None, self._allowed_origins
         )
@@ -61,7 +63,7 @@ def _extensions(scope: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return scope.get("extensions") or {}
 
 
-async def _refuse_for_now(scope: dict[str, Any], send: Send) -> None:
+async def _refuse_temporarily(scope: dict[str, Any], send: Send) -> None:
     if "websocket.http.response" not in _extensions(scope):
         await send({"type": "websocket.close", "code": int(CloseCode.TOO_MANY_SOCKETS)})
         return

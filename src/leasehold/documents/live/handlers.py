@@ -1,4 +1,4 @@
-"""What a socket may ask once it has said who it is."""
+"""Handles the messages of authenticated sockets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from leasehold.documents.heartbeats import beat
 from leasehold.documents.http.schemas import holder_of, lock_of
 from leasehold.documents.live.messages import (
     FROM_CLIENT,
@@ -24,6 +23,8 @@ from leasehold.documents.live.messages import (
     Pulse,
     Watched,
 )
+from leasehold.documents.locks import heartbeat_as
+from leasehold.documents.ports import Access
 from leasehold.errors import InvalidRequest, LeaseholdError, NotAllowed, NotFound, RateLimited
 
 if TYPE_CHECKING:
@@ -34,89 +35,101 @@ if TYPE_CHECKING:
 _log = logging.getLogger("leasehold")
 
 
-class Talking:
-    """Answers messages. Who may do it is asked anew for each."""
+class MessageHandlers:
+    """Answers messages. Each is checked anew for the role that its type declares as ``needs``."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
     async def answer(self, socket: Socket, text: str) -> None:
-        """Answer one message. Whatever goes wrong is told to the client, and only ends what it asked for."""
+        """Answer one message. An error is sent to the client, and only ends what it asked for."""
         try:
             message = FROM_CLIENT.validate_json(text)
         except ValidationError as error:
-            socket.blame(InvalidRequest(_complaint(error)))
+            socket.reply_mistake(InvalidRequest(_complaint(error)))
             return
         document_id: str | None = getattr(message.data, "document_id", None)
         try:
-            await self._answer(socket, message)
+            await self._answer(socket, message, document_id)
         except (NotAllowed, NotFound) as refusal:
-            socket.say_error(refusal, document_id)
+            socket.reply_error(refusal, document_id)
             if document_id in socket.rooms:
-                socket.shut_out(document_id, refusal.code)
+                socket.close_room(document_id, refusal.code)
         except LeaseholdError as error:
-            socket.say_error(error, document_id)
+            socket.reply_error(error, document_id)
         except Exception:  # noqa: BLE001 - the host application's own, perhaps; the socket can go on
             _log.exception("a message could not be answered")
-            socket.say_error(LeaseholdError(), document_id)
+            socket.reply_error(LeaseholdError(), document_id)
 
-    async def _answer(self, socket: Socket, message: ClientMessage) -> None:
-        match message:
-            case Join(data=room):
-                await self._join(socket, room.document_id)
-            case Leave(data=room):
-                socket.leave(room.document_id)
-                socket.say(LeftRoom(data=Left(document_id=room.document_id)))
-            case Heartbeat(data=data):
-                await self._beat(socket, data)
-            case Ping():
-                await self._check_rooms(socket)
-                socket.say(Pong())
-            case Authenticate():
-                socket.blame(InvalidRequest("authenticate must be the first message, and comes only once"))
-
-    async def _join(self, socket: Socket, document_id: str) -> None:
-        if document_id not in socket.rooms and len(socket.rooms) >= self._hub.limits.rooms_per_socket:
+    async def _answer(self, socket: Socket, message: ClientMessage, document_id: str | None) -> None:
+        is_full = len(socket.rooms) >= self._hub.limits.rooms_per_socket
+        if is_full and isinstance(message, Join) and document_id not in socket.rooms:
             raise RateLimited("one socket may not watch more documents", retry_after=1)
-        rights = self._hub.attendance.rights
+        recheck = self._hub.presence.recheck
         while True:
-            changes = rights.changes
-            access = await self._hub.gate.check(socket.editor.user_id, document_id, "viewer")
-            async with self._hub.joining(document_id) as room:
-                if rights.changes != changes:
-                    continue  # we may have asked before they did
-                if socket.phase != "authenticated":
-                    return
-                room.members.add(socket)
-                socket.rooms.add(document_id)
-                assert access.role is not None
-                assert room.state is not None
-                lock = lock_of(room.state, socket.editor)
-                socket.say(Joined(data=Watched(document_id=document_id, role=access.role, lock=lock)))
-                return
+            changes = recheck.changes
+            access = await self._access(socket, message, document_id)
+            match message:
+                case Join(data=room):
+                    if not await self._join(socket, room.document_id, access, changes):
+                        continue  # permissions may have changed after the check
+                case Leave(data=room):
+                    socket.leave(room.document_id)
+                    socket.reply(LeftRoom(data=Left(document_id=room.document_id)))
+                case Heartbeat(data=data):
+                    await self._heartbeat(socket, data, access)
+                case Ping():
+                    await self._check_rooms(socket)
+                    socket.reply(Pong())
+                case Authenticate():
+                    socket.reply_mistake(
+                        InvalidRequest("authenticate must be the first message, and is sent once")
+                    )
+            return
 
-    async def _beat(self, socket: Socket, data: Beat) -> None:
-        learn = self._hub.reading()
-        is_extended, state = await beat(
-            self._hub.documents, self._hub.gate, data.document_id, socket.editor, idle_for=data.idle_for
+    async def _access(self, socket: Socket, message: ClientMessage, document_id: str | None) -> Access:
+        """The user's access to the message's document; raises if it is less than the message type needs."""
+        if message.needs is None:
+            return Access(None)
+        assert document_id is not None
+        return await self._hub.permissions.check(socket.editor.user_id, document_id, message.needs)
+
+    async def _join(self, socket: Socket, document_id: str, access: Access, changes: int) -> bool:
+        """Join the room; False if permissions have changed since ``changes`` was read."""
+        async with self._hub.joining(document_id) as room:
+            if self._hub.presence.recheck.changes != changes:
+                return False
+            if socket.phase != "authenticated":
+                return True
+            room.members.add(socket)
+            socket.rooms.add(document_id)
+            assert access.role is not None
+            assert room.state is not None
+            lock = lock_of(room.state, socket.editor)
+            socket.reply(Joined(data=Watched(document_id=document_id, role=access.role, lock=lock)))
+            return True
+
+    async def _heartbeat(self, socket: Socket, data: Beat, access: Access) -> None:
+        update = self._hub.begin_read()
+        is_extended, state = await heartbeat_as(
+            access, self._hub.documents, data.document_id, socket.editor, idle_for=data.idle_for
         )
-        learn(state)
+        update(state)
         holder = holder_of(state, socket.editor)
-        socket.say(
-            HeartbeatHeard(data=Pulse(document_id=data.document_id, extended=is_extended, lock_holder=holder))
-        )
+        pulse = Pulse(document_id=data.document_id, extended=is_extended, lock_holder=holder)
+        socket.reply(HeartbeatHeard(data=pulse))
 
     async def _check_rooms(self, socket: Socket) -> None:
         for document_id in tuple(socket.rooms):
             try:
-                await self._hub.gate.check(socket.editor.user_id, document_id, "viewer")
+                await self._hub.permissions.check(socket.editor.user_id, document_id, "viewer")
             except (NotAllowed, NotFound) as refusal:
-                socket.shut_out(document_id, refusal.code)
+                socket.close_room(document_id, refusal.code)
 
 
 def _complaint(error: ValidationError) -> str:
-    """The first complaint. What was said is not repeated: it may be a secret."""
+    """The first complaint, without the input, which may be a secret."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     if first["type"] in {"union_tag_invalid", "json_invalid"}:
-        return "not a message that is known here"
+        return "unknown message type, or not JSON"
     return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"

@@ -1,4 +1,4 @@
-"""One per worker: which documents are watched, and what those who watch are told."""
+"""The hub of a worker: knows the watched documents, and sends their changes to the sockets."""
 
 from __future__ import annotations
 
@@ -6,166 +6,199 @@ import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from leasehold.documents.live.expiry_timers import Deadlines
+from leasehold.documents.live.expiry_timers import ExpiryTimers
 from leasehold.documents.live.limits import SocketLimits
 from leasehold.documents.live.messages import CloseCode, HeartbeatRequested, Wanted
-from leasehold.documents.live.presence import Attendance
-from leasehold.documents.live.rendering import News, between
-from leasehold.documents.live.room import Room
+from leasehold.documents.live.presence import Presence
+from leasehold.documents.live.rendering import EventRenderer, infer_event
 from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 from leasehold.runtime.periodic import every
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from leasehold.documents.access_control import Gate
+    from leasehold.documents.access_control import PermissionCheck
     from leasehold.documents.live.socket import Socket
-    from leasehold.documents.live.worker_notices import Notices
+    from leasehold.documents.live.worker_notices import WorkerNotices
     from leasehold.documents.locks import DocumentLocks
     from leasehold.documents.state import Event, LockState
 
 _log = logging.getLogger("leasehold")
 
-# What is told may get lost without a sign, so everything is looked at once in a while.
-_LOOK_EVERY = 30.0
-# Set apart from what is told of documents: their ids are not empty.
-_ABOUT_HEARTBEATS = ""
+# Events may be lost without a sign, so every state is read once in a while.
+_READ_EVERY = 30.0
+# Distinct from the topics of documents: their ids are not empty.
+_HEARTBEAT_TOPIC = ""
+
+
+class WatchedDocument:
+    """The members of a document's room, and the newest known state.
+
+    ``joining`` counts sockets that do not have the state yet; ``revision`` is the hub's number of the last update.
+    """
+
+    __slots__ = ("document_id", "joining", "members", "revision", "state")
+
+    def __init__(self, document_id: str) -> None:
+        self.document_id = document_id
+        self.state: LockState | None = None
+        self.joining = 0
+        self.revision = 0
+        self.members: set[Socket] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        """The room has no members, and no socket is joining."""
+        return not self.members and not self.joining
+
+    def broadcast(self, change: EventRenderer) -> None:
+        """Send the change to every member."""
+        topic, others, holder_id = self.document_id, change.for_others(), change.user_id
+        # A copy: a socket that turns out to be gone leaves during the loop.
+        for socket in tuple(self.members):
+            mine = socket.editor.user_id == holder_id
+            socket.outbox.publish(topic, change.for_holder(socket.editor) if mine else others)
 
 
 class Hub:
-    """Begins to listen with the first socket. Nothing in here is needed by another worker."""
+    """Starts listening with the first socket. Shares no state with other workers."""
 
     def __init__(
-        self, documents: DocumentLocks, *, gate: Gate, notices: Notices, limits: SocketLimits | None = None
+        self,
+        documents: DocumentLocks,
+        *,
+        permissions: PermissionCheck,
+        notices: WorkerNotices,
+        limits: SocketLimits | None = None,
     ) -> None:
         self.documents = documents
-        self.gate = gate
+        self.permissions = permissions
         self.limits = limits or SocketLimits()
-        self.attendance = Attendance(gate=gate, notices=notices, limits=self.limits)
-        self._rooms: dict[str, Room] = {}
-        self._lessons = 0
-        self._deadlines = Deadlines(documents.states, self.reading)
+        self.presence = Presence(permissions=permissions, notices=notices, limits=self.limits)
+        self._rooms: dict[str, WatchedDocument] = {}
+        self._revision = 0
+        self._timers = ExpiryTimers(documents.states, self.begin_read)
         self._tasks = AsyncioConcurrency()
         self._stop_listening: Callable[[], None] | None = None
 
     @property
     def watched(self) -> int:
-        """How many documents somebody watches here."""
+        """The number of documents watched in this worker."""
         return len(self._rooms)
 
     def start(self) -> None:
-        """Listen, from now on."""
+        """Start listening, unless started already."""
         if self._stop_listening is not None:
             return
-        self._stop_listening = self.documents.listen(self.hear, self._look_at_all)
-        self.attendance.start()
+        self._stop_listening = self.documents.listen(self.on_event, self._read_all)
+        self.presence.start()
         heartbeat = self.documents.times.heartbeat
         self._tasks.spawn(every(lambda: heartbeat, self._request_heartbeats, "heartbeats"))
-        self._tasks.spawn(every(lambda: _LOOK_EVERY, self._sweep, "looking at what is watched"))
+        self._tasks.spawn(every(lambda: _READ_EVERY, self._sweep, "reading watched locks"))
 
     async def close(self) -> None:
-        """Send every socket away, and listen no more."""
+        """Close every socket, and stop listening."""
         if self._stop_listening is not None:
             self._stop_listening()
             self._stop_listening = None
-        await self.attendance.close()
+        await self.presence.close()
         await self._tasks.close()
-        await self._deadlines.close()
+        await self._timers.close()
 
     @asynccontextmanager
-    async def joining(self, document_id: str) -> AsyncGenerator[Room]:
-        """The room, whose state is what is true now or later. It stays while inside, so that nothing is missed."""
-        room = self._rooms.setdefault(document_id, Room(document_id))
+    async def joining(self, document_id: str) -> AsyncGenerator[WatchedDocument]:
+        """The room, with a state read after this call. It stays during the block, so that no change is missed."""
+        room = self._rooms.setdefault(document_id, WatchedDocument(document_id))
         room.joining += 1
         try:
-            # We listen already: whatever happens from here on is heard, or is in what we read now.
-            learn = self.reading()
-            learn(await self.documents.state(document_id))
+            # The hub listens already: every change from here on is an event, or is in the state read now.
+            update = self.begin_read()
+            update(await self.documents.state(document_id))
             yield room
         finally:
             room.joining -= 1
             self._drop_if_empty(room)
 
     def leave(self, socket: Socket, document_id: str) -> None:
-        """The socket watches it no longer."""
+        """Remove the socket from the room."""
         room = self._rooms.get(document_id)
         if room is not None:
             room.members.discard(socket)
             self._drop_if_empty(room)
 
-    def hear(self, event: Event) -> None:
-        """Somebody says that something has happened. They may say so late, so what is not newer is dropped."""
+    def on_event(self, event: Event) -> None:
+        """Apply an event. It may be late, so a state that is not newer is dropped."""
         room = self._rooms.get(event.state.document_id)
         if room is not None and _is_newer(event.state, room.state):
-            self._learn(room, event.state, event)
+            self._update(room, event.state, event)
 
-    def reading(self) -> Callable[[LockState], None]:
-        """Ask for this before the store is asked, and call it with each state that is in the store's answer.
+    def begin_read(self) -> Callable[[LockState], None]:
+        """Call this before reading from the store, and the returned function with each state that was read.
 
-        If it is newer than what is known here, everybody who watches is told.
+        A state newer than the known one is sent to the room's members.
         """
-        begun = self._lessons
+        begun = self._revision
 
-        def learn(state: LockState) -> None:
+        def update(state: LockState) -> None:
             room = self._rooms.get(state.document_id)
             if room is None:
                 return
             known = room.state
-            # A read that began after the newest was learnt is right in any case. Others may have been overtaken.
-            if room.lesson > begun and not _is_newer(state, known):
+            # A read that began after the last update is right in any case. Others may have been overtaken.
+            if room.revision > begun and not _is_newer(state, known):
                 return
-            self._learn(room, state)
+            self._update(room, state)
             if known is not None and state.version < known.version:
-                _let_rejoin(room)
+                _force_reconnect(room)
 
-        return learn
+        return update
 
-    def _learn(self, room: Room, state: LockState, event: Event | None = None) -> None:
+    def _update(self, room: WatchedDocument, state: LockState, event: Event | None = None) -> None:
         known, room.state = room.state, state
-        self._lessons += 1
-        room.lesson = self._lessons
-        self._deadlines.set(state)
+        self._revision += 1
+        room.revision = self._revision
+        self._timers.set(state)
         if known is None or state.version <= known.version:
-            return  # nobody was told anything else before, or would believe it
-        event = event or between(known, state)
+            return  # members have no other state yet, or would drop this one as older
+        event = event or infer_event(known, state)
         if event is not None:
-            room.tell(News(event))
+            room.broadcast(EventRenderer(event))
 
-    def _drop_if_empty(self, room: Room) -> None:
+    def _drop_if_empty(self, room: WatchedDocument) -> None:
         if room.is_empty and self._rooms.get(room.document_id) is room:
             del self._rooms[room.document_id]
-            self._deadlines.drop(room.document_id)
+            self._timers.drop(room.document_id)
 
-    def _look_at_all(self) -> None:
-        self._deadlines.look(self._rooms)
+    def _read_all(self) -> None:
+        self._timers.read_now(self._rooms)
 
     async def _sweep(self) -> None:
-        self._look_at_all()
+        self._read_all()
 
     async def _request_heartbeats(self) -> None:
-        """A hidden tab's own timers are slow; its socket is not."""
+        """Browsers slow down the timers of a hidden tab, but not its socket."""
         wanted: dict[Socket, list[str]] = {}
         for room in self._rooms.values():
             if room.state is None or room.state.holder is None:
                 continue
             holder = room.state.holder.editor
-            for socket in self.attendance.of(holder.user_id):
+            for socket in self.presence.of(holder.user_id):
                 if socket in room.members and socket.editor.tab == holder.tab:
                     wanted.setdefault(socket, []).append(room.document_id)
         for socket, document_ids in wanted.items():
             message = HeartbeatRequested(data=Wanted(document_ids=document_ids))
-            socket.outbox.tell(_ABOUT_HEARTBEATS, message.model_dump_json())
+            socket.outbox.publish(_HEARTBEAT_TOPIC, message.model_dump_json())
 
 
 def _is_newer(state: LockState, known: LockState | None) -> bool:
     return known is None or (state.version, state.read_at) > (known.version, known.read_at)
 
 
-def _let_rejoin(room: Room) -> None:
-    """The store has lost what it had said: a restart from an older snapshot, or a fail-over to a replica that was behind.
+def _force_reconnect(room: WatchedDocument) -> None:
+    """The store has lost a state: it restarted from an older snapshot, or failed over to a replica that was behind.
 
-    Whoever watches has been told of it and would drop whatever is older. With a new socket they forget that.
+    Clients have received that state and would drop all older ones. With a new socket they forget it.
     """
-    _log.warning("the store has forgotten the newest state of the lock of %r", room.document_id)
+    _log.warning("the store has lost the newest state of the lock of %r", room.document_id)
     for socket in tuple(room.members):
         socket.close(CloseCode.GOING_AWAY)

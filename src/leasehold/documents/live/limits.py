@@ -1,4 +1,4 @@
-"""How much one socket, and one user, may ask of a worker."""
+"""The limits of a worker's sockets, per socket and per user."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _DURATIONS = ("authenticate_within", "drain_within")
 class SocketLimits:
     """Counted by each worker for itself. Times in seconds.
 
-    A socket must say who it is ``authenticate_within``; ``unauthenticated`` of them may be at it at once. It may send
-    ``messages_per_second``, and ``burst`` at once after a pause. What it has not read yet is kept up to
+    A socket must authenticate within ``authenticate_within``; ``unauthenticated`` sockets may exist at once. It may
+    send ``messages_per_second``, and ``burst`` at once after a pause. Unread replies are kept up to
     ``unread_replies`` messages and ``unread_bytes``, and for ``drain_within``.
     """
 
@@ -44,8 +44,8 @@ class SocketLimits:
                 raise InvalidRequest(f"{name} must be above 0, not {getattr(self, name)!r}")
 
 
-class Allowance:
-    """So many messages a second, and a burst after a pause."""
+class MessageRateLimiter:
+    """A token bucket for one socket's messages: a rate, and a burst after a pause."""
 
     __slots__ = ("_burst", "_clock", "_left", "_rate", "_seen_at")
 
@@ -57,7 +57,7 @@ class Allowance:
         self._seen_at = clock()
 
     def spend(self) -> bool:
-        """Whether one more is allowed."""
+        """Take one token; False if none is left."""
         now = self._clock()
         self._left = min(self._burst, self._left + (now - self._seen_at) * self._rate)
         self._seen_at = now

@@ -1,9 +1,9 @@
-"""What is said over the socket: ``{"type": …, "data": {…}}`` in both directions. See docs/protocol.md."""
+"""The messages of the socket: ``{"type": …, "data": {…}}`` in both directions. See docs/protocol.md."""
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
@@ -37,7 +37,7 @@ class CloseCode(IntEnum):
 
 
 class Credentials(Asked):
-    """A token or a ticket, and which tab it is."""
+    """A token or a ticket, and the name of the tab."""
 
     token: str | None = Field(default=None, min_length=1, max_length=8192)
     ticket: str | None = Field(default=None, min_length=1, max_length=128)
@@ -51,13 +51,13 @@ class Credentials(Asked):
 
 
 class Room(Asked):
-    """Which document."""
+    """A document."""
 
     document_id: DocumentId
 
 
 class Beat(Room):
-    """``idle_for``: seconds since anything was touched."""
+    """``idle_for``: seconds since the last activity."""
 
     idle_for: IdleFor | None = None
 
@@ -69,6 +69,7 @@ class Nothing(Asked):
 class Authenticate(Asked):
     """Must be the first message."""
 
+    needs: ClassVar[Role | None] = None
     type: Literal["authenticate"]
     data: Credentials
 
@@ -76,31 +77,36 @@ class Authenticate(Asked):
 class Join(Asked):
     """Watch a document's lock."""
 
+    needs: ClassVar[Role | None] = "viewer"
     type: Literal["join"]
     data: Room
 
 
 class Leave(Asked):
-    """Watch it no longer."""
+    """Stop watching a document's lock."""
 
+    needs: ClassVar[Role | None] = None  # so that a client can leave what it may no longer watch
     type: Literal["leave"]
     data: Room
 
 
 class Heartbeat(Asked):
-    """The lock is still wanted."""
+    """Extend the hold."""
 
+    needs: ClassVar[Role | None] = "viewer"  # what only editors get is decided by `heartbeat_as`
     type: Literal["heartbeat"]
     data: Beat
 
 
 class Ping(Asked):
-    """Is anybody there?"""
+    """Ask for a pong."""
 
+    needs: ClassVar[Role | None] = None  # about no document; every watched one is checked again
     type: Literal["ping"]
     data: Nothing = Nothing()
 
 
+# Each declares ``needs``: the role for its document that the sender must have, None if there is nothing to protect.
 ClientMessage = Annotated[Authenticate | Join | Leave | Heartbeat | Ping, Field(discriminator="type")]
 
 
@@ -111,7 +117,7 @@ class Message(BaseModel):
 
 
 class Welcome(Told):
-    """Who the client is here, and the times that it must keep: seconds, but for ``expires_at``."""
+    """The client's user, and the times that it must keep: seconds, except ``expires_at``."""
 
     user_id: str
     user_name: str
@@ -122,14 +128,14 @@ class Welcome(Told):
 
 
 class Authenticated(Message):
-    """The socket may be used."""
+    """The socket is ready."""
 
     type: Literal["authenticated"] = "authenticated"
     data: Welcome
 
 
 class Watched(Told):
-    """A document, what the client may do with it, and its lock."""
+    """A document, the client's role for it, and its lock."""
 
     document_id: str
     role: Role
@@ -137,14 +143,14 @@ class Watched(Told):
 
 
 class Joined(Message):
-    """The lock as it is; changes follow."""
+    """The lock's current state; changes follow."""
 
     type: Literal["joined"] = "joined"
     data: Watched
 
 
 class Left(Told):
-    """Which document."""
+    """A document."""
 
     document_id: str
 
@@ -157,7 +163,7 @@ class LeftRoom(Message):
 
 
 class Pulse(Told):
-    """Whether the lock was extended; if not, who has it."""
+    """Whether the lock was extended, and its holder."""
 
     document_id: str
     extended: bool
@@ -176,14 +182,14 @@ class Empty(Told):
 
 
 class Pong(Message):
-    """Somebody is there."""
+    """The answer to a ping."""
 
     type: Literal["pong"] = "pong"
     data: Empty = Empty()
 
 
 class Change(Told):
-    """What has happened to a lock, through whom, and the state that it led to."""
+    """A change of a lock, its user, and the state that it led to."""
 
     document_id: str
     lock_holder: LockHolder | None
@@ -199,7 +205,7 @@ class Takeover(Change):
 
 
 class LockChanged(Message):
-    """A lock was acquired, given back, has expired, or is about to be taken."""
+    """A lock was acquired or released, has expired, or is about to be taken."""
 
     type: Literal[
         "document_locked", "document_unlocked", "document_lock_expired", "document_force_save_requested"
@@ -215,7 +221,7 @@ class ForceTaken(Message):
 
 
 class Wanted(Told):
-    """The documents that this tab holds."""
+    """The documents whose locks this tab holds."""
 
     document_ids: list[str]
 
@@ -228,21 +234,21 @@ class HeartbeatRequested(Message):
 
 
 class Closed(Told):
-    """Which document, and why: a code as in REST."""
+    """A document, and the reason: a code as in REST."""
 
     document_id: str
     code: str
 
 
 class RoomClosed(Message):
-    """The right to watch it has ended."""
+    """The client may no longer watch the document."""
 
     type: Literal["room_closed"] = "room_closed"
     data: Closed
 
 
 class Fault(Told):
-    """A code as in REST, and a sentence."""
+    """A code as in REST, and a message."""
 
     code: str
     message: str
@@ -250,7 +256,7 @@ class Fault(Told):
 
 
 class Error(Message):
-    """What was asked could not be done."""
+    """A message could not be handled."""
 
     type: Literal["error"] = "error"
     data: Fault

@@ -1,4 +1,4 @@
-"""From which pages a browser may connect."""
+"""Checks the origin of a browser's page before it may connect."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def is_allowed(origin: str | None, host: str | None, allowed: Sequence[str]) -> bool:
-    """Whether a page of ``origin`` may connect to ``host``: to its own host always, else if it is ``allowed``.
+    """A page of ``origin`` may connect to ``host``: its own host always, another one if the origin is ``allowed``.
 
-    Only browsers send an origin, and always do: without one it is some other program, which could say what it likes.
+    Only browsers send an origin, and always do: without one it is another program, which could send any origin.
     """
     if origin is None:
         return True
@@ -24,7 +24,7 @@ def is_allowed(origin: str | None, host: str | None, allowed: Sequence[str]) -> 
 
 
 def _is_same_host(origin: str, host: str) -> bool:
-    # Not the scheme: whoever takes TLS off in front of us is not seen here.
+    # Not the scheme: a proxy that terminates TLS in front of this server is not visible here.
     try:
         page, asked = urlsplit(origin), urlsplit(f"//{host}")
         page_port, asked_port = page.port, asked.port

@@ -1,15 +1,14 @@
-"""What one socket is still to be told."""
+"""The unsent messages of one socket."""
 
 from __future__ import annotations
 
 import asyncio
+import types
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from leasehold.documents.live.stepping import step
-
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Generator
 
     from leasehold.documents.live.limits import SocketLimits
 
@@ -17,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class Outbox:
-    """Sends at once while the socket reads. For one that is slow, answers are kept in their order, and of each
-    thing that changes only the newest state.
+    """Sends at once while the socket reads. For a slow socket, replies are kept in order, and of each topic only the
+    newest message.
 
-    Neither is kept without limit: ``fall_behind`` is called once for a socket that is too slow, and nothing is sent
+    Both are limited: ``on_too_slow`` is called once for a socket that exceeds the limits, and nothing is sent
     after that. A task exists only while a socket is slow.
     """
 
-    __slots__ = ("_bytes", "_fall_behind", "_is_closed", "_limits", "_newest", "_replies", "_send", "_writer")
+    __slots__ = ("_bytes", "_is_closed", "_limits", "_newest", "_on_too_slow", "_replies", "_send", "_writer")
 
-    def __init__(self, send: Send, limits: SocketLimits, fall_behind: Callable[[], None]) -> None:
+    def __init__(self, send: Send, limits: SocketLimits, on_too_slow: Callable[[], None]) -> None:
         self._send = send
         self._limits = limits
-        self._fall_behind = fall_behind
+        self._on_too_slow = on_too_slow
         self._newest: dict[str, str] = {}
         self._replies: deque[str] | None = None
         self._bytes = 0
@@ -38,11 +37,11 @@ class Outbox:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether something is on its way that the socket does not take."""
+        """The socket has not taken the last message yet."""
         return self._writer is not None
 
     def reply(self, text: str) -> None:
-        """Say ``text``, after everything that was replied before."""
+        """Send ``text``, after every earlier reply."""
         if self._writer is None:
             self._begin(text)
             return
@@ -53,17 +52,17 @@ class Outbox:
         if len(self._replies) > self._limits.unread_replies or self._bytes > self._limits.unread_bytes:
             self._give_up()
 
-    def tell(self, what: str, text: str) -> None:
-        """Say ``text``, the newest about ``what``. It takes the place of what was to be said about it before."""
+    def publish(self, topic: str, text: str) -> None:
+        """Send ``text``, the newest message on ``topic``. It replaces an unsent one."""
         if self._writer is None:
             self._begin(text)
         else:
-            self._newest.pop(what, None)  # so that it goes to the end
-            self._newest[what] = text
+            self._newest.pop(topic, None)  # so that it goes to the end
+            self._newest[topic] = text
 
-    def forget(self, what: str) -> None:
-        """Say no more about ``what``."""
-        self._newest.pop(what, None)
+    def forget(self, topic: str) -> None:
+        """Drop the unsent message on ``topic``."""
+        self._newest.pop(topic, None)
 
     def close(self) -> None:
         """Send nothing more."""
@@ -78,7 +77,7 @@ class Outbox:
             return
         try:
             remains = step(self._send({"type": "websocket.send", "text": text}))
-        except Exception:  # noqa: BLE001 - whatever the server raises when the peer is gone; the reader is told as well
+        except Exception:  # noqa: BLE001 - whatever the server raises when the peer is gone; the reader gets it as well
             self.close()
         else:
             if remains is not None:
@@ -110,4 +109,35 @@ class Outbox:
             self._is_closed = True
             self._newest.clear()
             self._replies = None
-            self._fall_behind()
+            self._on_too_slow()
+
+
+def step(coroutine: Coroutine[Any, Any, None]) -> Awaitable[None] | None:
+    """Run ``coroutine`` until it first waits; returns the rest of it, or None if it never waited.
+
+    A socket that keeps up takes a message without waiting, so its ``send`` needs no task; a broadcast sends to very
+    many. The rest must be awaited by a task, at once. An exception in the first step is raised here.
+    """
+    try:
+        awaited = coroutine.send(None)
+    except StopIteration:
+        return None
+    return _rest(coroutine, awaited)
+
+
+@types.coroutine
+def _rest(coroutine: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
+    """As if the task that awaits this had run ``coroutine`` from its beginning."""
+    try:
+        while True:
+            try:
+                answer = yield awaited
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it is for the coroutine
+                awaited = coroutine.throw(error)
+            else:
+                awaited = coroutine.send(answer)
+    except StopIteration:
+        return

@@ -1,4 +1,4 @@
-"""Asking again who may watch what, after rights have changed."""
+"""Re-checks who may watch which document after permissions have changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leasehold.errors import NotAllowed, NotFound
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from leasehold.documents.access_control import Gate
+    from leasehold.documents.access_control import PermissionCheck
     from leasehold.documents.live.socket import Socket
 
 _log = logging.getLogger("leasehold")
@@ -23,26 +23,28 @@ _RETRY = Backoff(first=0.1, cap=2)
 _TRIES = 6
 
 
-class Rights:
-    """Sees to it that nobody watches what they may not. ``sockets_of`` gives those of a user, or with None all."""
+class PermissionRecheck:
+    """Closes rooms that a socket may no longer watch. ``sockets_of`` returns a user's sockets, or with None all."""
 
-    def __init__(self, gate: Gate, sockets_of: Callable[[str | None], Collection[Socket]]) -> None:
-        self._gate = gate
+    def __init__(
+        self, permissions: PermissionCheck, sockets_of: Callable[[str | None], Collection[Socket]]
+    ) -> None:
+        self._permissions = permissions
         self._sockets_of = sockets_of
         self._changed: dict[str | None, None] = {}
         self._checking: asyncio.Task[None] | None = None
         self.changes = 0
-        """How often something has changed: whoever asked before that must ask again."""
+        """Counts the changes: a permission that was checked before the latest must be checked again."""
 
     def change(self, user_id: str | None) -> None:
-        """Ask again for everything that the user watches, or that anybody does."""
+        """Check again every room of the user, or with None of all users."""
         self.changes += 1
         self._changed[user_id] = None
         if self._checking is None:
             self._checking = asyncio.get_running_loop().create_task(self._check(), name="leasehold-rights")
 
     async def close(self) -> None:
-        """Ask no more."""
+        """End all checks."""
         self._changed.clear()
         if self._checking is not None:
             self._checking.cancel()
@@ -60,27 +62,27 @@ class Rights:
                         if which not in known:
                             known[which] = await self._refusal(*which)
                         if known[which] is not None:
-                            self._shut_out(socket, document_id, known[which] or "")
+                            self._close_room(socket, document_id, known[which] or "")
         finally:
             self._checking = None
 
     async def _refusal(self, user_id: str, document_id: str) -> str | None:
-        """The code of the refusal, None if there is none, and nothing at all if there was no answer."""
+        """The code of the refusal; None if it is permitted, empty if the policy did not answer."""
         for tries in range(1, _TRIES + 1):
             try:
-                await self._gate.check(user_id, document_id, "viewer")
+                await self._permissions.check(user_id, document_id, "viewer")
             except (NotAllowed, NotFound) as refusal:
                 return refusal.code
-            except Exception:  # noqa: BLE001 - the host application's own; there was no answer
-                _log.exception("who may watch %r could not be found out", document_id)
+            except Exception:  # noqa: BLE001 - the host application's own
+                _log.exception("the access policy failed for document %r", document_id)
                 await asyncio.sleep(_RETRY.pause(tries, random.random()))  # noqa: S311 - not a secret
             else:
                 return None
         return ""
 
-    def _shut_out(self, socket: Socket, document_id: str, code: str) -> None:
+    def _close_room(self, socket: Socket, document_id: str, code: str) -> None:
         if code:
-            socket.shut_out(document_id, code)
+            socket.close_room(document_id, code)
         else:
-            # It may be that nothing has changed, so the client should come again and ask.
+            # The permission may be unchanged, so the client should reconnect and ask.
             socket.close(CloseCode.GOING_AWAY)

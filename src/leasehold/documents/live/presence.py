@@ -1,68 +1,69 @@
-"""Who is connected to this worker, for as long as they may be."""
+"""Tracks the sockets of this worker by user, and closes those whose login has ended."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 from leasehold.documents.live.messages import CloseCode
-from leasehold.documents.live.permission_recheck import Rights
+from leasehold.documents.live.permission_recheck import PermissionRecheck
 from leasehold.documents.live.worker_notices import RightsChanged
 from leasehold.errors import StoreError
 from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 from leasehold.runtime.periodic import every
+from leasehold.runtime.subscription import keep_subscribed
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from leasehold.documents.access_control import Gate
+    from leasehold.documents.access_control import PermissionCheck
     from leasehold.documents.live.limits import SocketLimits
     from leasehold.documents.live.socket import Socket
-    from leasehold.documents.live.worker_notices import Notice, Notices
+    from leasehold.documents.live.worker_notices import Notice, WorkerNotices
 
 _log = logging.getLogger("leasehold")
 
-# Notices may get lost without a sign, so ended sign-ins are looked for once in a while.
+# Notices may be lost without a sign, so ended logins are looked up once in a while.
 _CHECK_EVERY = 30.0
-# Where nothing can be heard at all.
+# Where pub/sub is not available.
 _DEAF_CHECK_EVERY = 5.0
-_RETRY_EVERY = 0.5
 
 
-class Attendance:
-    """The sockets by user. Those whose sign-in ends are sent away, and those whose rights change are asked again."""
+class Presence:
+    """The sockets by user. Closes them when their login ends, and re-checks them when permissions change."""
 
-    def __init__(self, *, gate: Gate, notices: Notices, limits: SocketLimits) -> None:
+    def __init__(self, *, permissions: PermissionCheck, notices: WorkerNotices, limits: SocketLimits) -> None:
         self.connecting: set[Socket] = set()
-        """Those who have not said yet who they are."""
-        self.rights = Rights(gate, self.of)
+        """Sockets that are not authenticated yet."""
+        self.recheck = PermissionRecheck(permissions, self.of)
         self._notices = notices
         self._limits = limits
         self._sockets: dict[str, set[Socket]] = {}
         self._tasks = AsyncioConcurrency()
-        self._is_deaf = False
         self._is_open = False
 
     def start(self) -> None:
-        """Listen to what other workers say, from now on."""
+        """Listen to the notices of other workers."""
         self._is_open = True
-        self._tasks.spawn(self._listen())
         self._tasks.spawn(
-            every(
-                lambda: _DEAF_CHECK_EVERY if self._is_deaf else _CHECK_EVERY,
-                self._check,
-                "which sign-ins have ended is not known",
+            keep_subscribed(
+                lambda: self._notices.listen(self.on_notice, self._resume),
+                self._resume,
+                deaf_every=_DEAF_CHECK_EVERY,
+                to="notices of other workers",
             )
+        )
+        self._tasks.spawn(
+            every(lambda: _CHECK_EVERY, self._check_logins, "ended logins could not be looked up")
         )
 
     async def close(self) -> None:
-        """Send everybody away."""
+        """Close every socket."""
         self._is_open = False
         for socket in (*self.connecting, *self.of(None)):
             socket.close(CloseCode.GOING_AWAY)
         await self._tasks.close()
-        await self.rights.close()
+        await self.recheck.close()
 
     def of(self, user_id: str | None) -> Collection[Socket]:
         """The user's sockets, or with None all."""
@@ -71,7 +72,7 @@ class Attendance:
         return [socket for sockets in self._sockets.values() for socket in sockets]
 
     def register(self, socket: Socket) -> bool:
-        """Count the socket among its user's; False if there are too many."""
+        """Add the socket to its user's; False if the user has too many."""
         self.connecting.discard(socket)
         sockets = self._sockets.get(socket.editor.user_id, set())
         if len(sockets) >= self._limits.sockets_per_user:
@@ -80,7 +81,7 @@ class Attendance:
         return True
 
     def unregister(self, socket: Socket) -> None:
-        """Forget the socket, in whichever list it is."""
+        """Remove the socket from every list."""
         self.connecting.discard(socket)
         user_id = socket.editor.user_id
         sockets = self._sockets.get(user_id, set())
@@ -89,48 +90,33 @@ class Attendance:
             self._sockets.pop(user_id, None)
 
     async def has_ended(self, socket: Socket) -> bool:
-        """Whether the sign-in of a socket that is registered had been ended before it was."""
+        """The login of a registered socket ended before it was registered."""
         (has_ended,) = await self._notices.have_ended([socket.admission])
         return has_ended
 
-    def hear(self, notice: Notice) -> None:
-        """Rights have changed, or sign-ins have ended."""
+    def on_notice(self, notice: Notice) -> None:
+        """Re-check or close the sockets that a notice is about."""
         if isinstance(notice, RightsChanged):
-            self.rights.change(notice.user_id)
+            self.recheck.change(notice.user_id)
             return
         for socket in tuple(self.of(notice.user_id)):
             if notice.includes(socket.admission):
                 socket.close(CloseCode.NOT_SIGNED_IN)
 
-    async def _listen(self) -> None:
-        while True:
-            try:
-                self._is_deaf = not await self._notices.listen(self.hear, self._resume)
-            except StoreError as error:
-                _log.warning("what other workers say cannot be heard yet: %s", error)
-                await asyncio.sleep(_RETRY_EVERY)
-            else:
-                return self._resume()  # something may have been said before
-
     def _resume(self) -> None:
-        """Something may have been missed."""
+        """Check everything, because a notice may have been missed."""
         if not self._is_open:
-            return  # a wire goes on telling
-        self.rights.change(None)
+            return  # a subscription outlives its subscriber
+        self.recheck.change(None)
         self._tasks.spawn(self._check_after_gap())
 
     async def _check_after_gap(self) -> None:
         try:
-            await self._check_sign_ins()
+            await self._check_logins()
         except StoreError as error:
-            _log.warning("which sign-ins have ended is not known: %s", error)  # the next check tells
+            _log.warning("ended logins could not be looked up: %s", error)  # the next check finds them
 
-    async def _check(self) -> None:
-        if self._is_deaf:
-            self.rights.change(None)
-        await self._check_sign_ins()
-
-    async def _check_sign_ins(self) -> None:
+    async def _check_logins(self) -> None:
         sockets = self.of(None)
         ended = await self._notices.have_ended([socket.admission for socket in sockets])
         for socket, has_ended in zip(sockets, ended, strict=True):

@@ -1,4 +1,4 @@
-"""Changes: what they are called, and how they read for each who is told."""
+"""Renders changes of locks as messages, for each kind of viewer."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from leasehold.documents.state import Editor, Event
 if TYPE_CHECKING:
     from leasehold.documents.state import LockState
 
-_SOMEBODY_ELSE = Editor("", "")
+_OTHER_VIEWER = Editor("", "")
 
 
-def between(known: LockState, now: LockState) -> Event | None:
-    """What must have happened between two states, when nobody said it; None if there is nothing to tell.
+def infer_event(known: LockState, now: LockState) -> Event | None:
+    """The event that must have led from one state to the other, when it was lost; None if nothing changed.
 
-    Only the last of several changes can be told, and whether a force-take saved anything is not known.
+    Only the last of several changes can be inferred, and not whether a force-take saved anything.
     """
     last = now.last
     if now.holder is None:
         if last is None:
-            # All that was known of the lock is gone. If it was free before, that is no news.
+            # The store has lost the lock. If it was free before, nothing has changed.
             return None if known.holder is None else Event("document_unlocked", now, None)
         if last.reason == "expired":
             return Event("document_lock_expired", now, None)
@@ -37,8 +37,8 @@ def between(known: LockState, now: LockState) -> Event | None:
     return Event("document_locked", now, holder.person)
 
 
-class News:
-    """A change as text. For most it is the same, so that it is written once; not for the person who holds the lock."""
+class EventRenderer:
+    """A change as text. It is the same for all viewers but the holder, so it is rendered once for them."""
 
     __slots__ = ("_event", "_mine", "_others", "_same_user", "tab", "user_id")
 
@@ -52,13 +52,13 @@ class News:
         self._mine: str | None = None
 
     def for_others(self) -> str:
-        """For everybody but the holder."""
+        """For all users but the holder."""
         if self._others is None:
-            self._others = _text(self._event, _SOMEBODY_ELSE)
+            self._others = _text(self._event, _OTHER_VIEWER)
         return self._others
 
     def for_holder(self, editor: Editor) -> str:
-        """For the person who holds the lock, at this tab or another."""
+        """For the user who holds the lock, at this tab or another."""
         if editor.tab == self.tab:
             if self._mine is None:
                 self._mine = _text(self._event, editor)

@@ -1,4 +1,4 @@
-"""One connection, from its first message to its close."""
+"""One socket, from its first message to its close."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from leasehold.documents import audit
 from leasehold.documents.http.dependencies import digest_of
 from leasehold.documents.http.problems import problem_of
-from leasehold.documents.live.limits import Allowance
+from leasehold.documents.live.limits import MessageRateLimiter
 from leasehold.documents.live.messages import (
     FROM_CLIENT,
     Authenticate,
@@ -27,7 +27,7 @@ from leasehold.documents.live.messages import (
 )
 from leasehold.documents.live.outbox import Outbox
 from leasehold.documents.live.tickets import Admission
-from leasehold.documents.principal import Principal
+from leasehold.documents.ports import Principal
 from leasehold.documents.state import Editor
 from leasehold.errors import InvalidRequest, LeaseholdError, NotSignedIn
 
@@ -39,31 +39,31 @@ if TYPE_CHECKING:
 
     Receive = Callable[[], Coroutine[Any, Any, dict[str, Any]]]
     Send = Callable[[dict[str, Any]], Coroutine[Any, Any, None]]
-    Admit = Callable[[Credentials], Awaitable[Admission]]
+    VerifyCredentials = Callable[[Credentials], Awaitable[Admission]]
     Answer = Callable[["Socket", str], Awaitable[None]]
 
 _log = logging.getLogger("leasehold")
 
 # Timers cannot be set further ahead than some weeks, and need not.
-_FURTHEST = 86400.0
+_LONGEST_TIMER = 86400.0
 _CLOSE_WITHIN = 2.0
-_NOBODY = Admission(Principal("", ""), 0)
+_ANONYMOUS = Admission(Principal("", ""), 0)
 
 
 class Socket:
-    """``connecting`` until it has said who it is, ``authenticated``, and ``closing`` once its end is decided.
+    """``connecting`` until it is authenticated, ``authenticated``, and ``closing`` once its end is decided.
 
-    ``cut`` ends a connection whose peer does not read, where the server is able to.
+    ``cut`` aborts a connection whose peer does not read, where the server supports that.
     """
 
     __slots__ = (
-        "_allowance",
+        "_closing",
         "_cut",
         "_expiry",
-        "_goodbye",
         "_hub",
         "_is_given_up",
         "_mistakes_left",
+        "_rate_limiter",
         "_receive",
         "_send",
         "_task",
@@ -78,86 +78,88 @@ class Socket:
         self, hub: Hub, *, receive: Receive, send: Send, cut: Callable[[int], None] | None = None
     ) -> None:
         self.phase: Literal["connecting", "authenticated", "closing"] = "connecting"
-        self.admission = _NOBODY
+        self.admission = _ANONYMOUS
         self.editor = Editor("", "")
         self.rooms: set[str] = set()
-        self.outbox = Outbox(send, hub.limits, self._fall_behind)
+        self.outbox = Outbox(send, hub.limits, self._on_too_slow)
         self._hub = hub
         self._receive = receive
         self._send = send
         self._cut = cut
-        self._allowance = Allowance(hub.limits)
+        self._rate_limiter = MessageRateLimiter(hub.limits)
         self._mistakes_left = hub.limits.mistakes
         self._expiry: asyncio.TimerHandle | None = None
-        self._goodbye: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._task: asyncio.Task[Any] | None = None
         self._is_given_up = False
 
-    async def run(self, admit: Admit, answer: Answer) -> None:
-        """Hear the client until either side ends it."""
+    async def run(self, verify: VerifyCredentials, answer: Answer) -> None:
+        """Serve the client until either side closes."""
         self._task = asyncio.current_task()
-        self._hub.attendance.connecting.add(self)
+        self._hub.presence.connecting.add(self)
         try:
-            if await self._sign_in(admit):
-                while (text := await self._hear()) is not None:
+            if await self._authenticate(verify):
+                while (text := await self._next_message()) is not None:
                     await answer(self, text)
         except asyncio.CancelledError:
             if not self._is_given_up:
                 raise
-        except Exception:  # noqa: BLE001 - the host application's own, perhaps; it ends this socket and no other
+        except Exception:  # noqa: BLE001 - the host application's own, perhaps; it ends only this socket
             _log.exception("a socket failed")
             self.close(CloseCode.FAILED)
         finally:
             self._task = None
-            self._depart()
-            if self._goodbye is not None:
-                await asyncio.wait({self._goodbye})
+            self._detach()
+            if self._closing is not None:
+                await asyncio.wait({self._closing})
 
-    def say(self, message: Message) -> None:
-        """Answer the client."""
+    def reply(self, message: Message) -> None:
+        """Send a reply."""
         self.outbox.reply(message.model_dump_json())
 
-    def say_error(self, error: LeaseholdError, document_id: str | None = None) -> None:
-        """Tell the client why not."""
+    def reply_error(self, error: LeaseholdError, document_id: str | None = None) -> None:
+        """Send the error as a reply."""
         problem = problem_of(error)
-        self.say(Error(data=Fault(code=problem.code, message=problem.message[:500], document_id=document_id)))
+        self.reply(
+            Error(data=Fault(code=problem.code, message=problem.message[:500], document_id=document_id))
+        )
 
-    def blame(self, error: InvalidRequest) -> None:
-        """Tell the client that it was not understood. One that goes on like that is sent away."""
-        self.say_error(error)
+    def reply_mistake(self, error: InvalidRequest) -> None:
+        """Send the error as a reply to an invalid message; after too many of them close the socket."""
+        self.reply_error(error)
         self._mistakes_left -= 1
         if self._mistakes_left <= 0:
             self.close(CloseCode.BROKEN_PROTOCOL)
 
-    def shut_out(self, document_id: str, code: str) -> None:
-        """The client may not watch the document any more."""
+    def close_room(self, document_id: str, code: str) -> None:
+        """Leave the room because the client may no longer watch the document."""
         self.leave(document_id)
-        self.say(RoomClosed(data=Closed(document_id=document_id, code=code)))
+        self.reply(RoomClosed(data=Closed(document_id=document_id, code=code)))
 
     def leave(self, document_id: str) -> None:
-        """The client watches it no longer; what was to be said about it is not."""
+        """Leave the room and drop its unsent messages."""
         self.rooms.discard(document_id)
         self._hub.leave(self, document_id)
         self.outbox.forget(document_id)
 
     def close(self, code: CloseCode) -> None:
-        """End the connection. Nothing that happens from now on is told."""
+        """Close the connection. Nothing is sent from now on, except the close code."""
         if self.phase == "closing":
             return
         is_blocked = self.outbox.is_blocked
-        self._depart()
-        self._goodbye = asyncio.get_running_loop().create_task(self._say_goodbye(code, is_blocked=is_blocked))
+        self._detach()
+        self._closing = asyncio.get_running_loop().create_task(self._end(code, is_blocked=is_blocked))
 
-    async def _hear(self) -> str | None:
-        """The next message; None if there is none any more."""
+    async def _next_message(self) -> str | None:
+        """The next message; None once the socket is closed."""
         message = await self._receive()
         if message["type"] != "websocket.receive" or self.phase == "closing":
             return None
         limit = self._hub.limits.message_bytes
-        text = message.get("text") or ""  # what is not text is not understood
+        text = message.get("text") or ""  # bytes are not a valid message
         if time.time() >= self.admission.principal.expires_at:
             self.close(CloseCode.NOT_SIGNED_IN)
-        elif not self._allowance.spend():
+        elif not self._rate_limiter.spend():
             self.close(CloseCode.TOO_MANY_MESSAGES)
         elif len(text) > limit or len(text.encode()) > limit or len(message.get("bytes") or b"") > limit:
             self.close(CloseCode.MESSAGE_TOO_LARGE)
@@ -165,20 +167,20 @@ class Socket:
             return text
         return None
 
-    async def _sign_in(self, admit: Admit) -> bool:
+    async def _authenticate(self, verify: VerifyCredentials) -> bool:
         try:
             async with asyncio.timeout(self._hub.limits.authenticate_within):
-                text = await self._hear()
+                text = await self._next_message()
                 if text is None:
                     return False
                 credentials = _credentials(text)
-                self._become(await admit(credentials), credentials.tab)
-                if not self._hub.attendance.register(self):
+                self._log_in(await verify(credentials), credentials.tab)
+                if not self._hub.presence.register(self):
                     self.close(CloseCode.TOO_MANY_SOCKETS)
                     return False
-                # Registered first: from here on an end is heard, or it is in what we read now.
-                if await self._hub.attendance.has_ended(self):
-                    raise NotSignedIn("this sign-in has ended")
+                # Registered first: from here on the end of the login is a notice, or is in the reply read now.
+                if await self._hub.presence.has_ended(self):
+                    raise NotSignedIn("this login has ended; log in again")
         except TimeoutError:
             self.close(CloseCode.NO_AUTHENTICATION)
         except LeaseholdError as error:
@@ -186,16 +188,16 @@ class Socket:
         if self.phase == "closing":
             return False
         self.phase = "authenticated"
-        self._expire()
-        self.say(Authenticated(data=self._welcome()))
+        self._check_expiry()
+        self.reply(Authenticated(data=self._welcome()))
         return True
 
-    def _become(self, admission: Admission, tab: str | None) -> None:
+    def _log_in(self, admission: Admission, tab: str | None) -> None:
         self.admission = admission
         self.editor = Editor(admission.principal.user_id, admission.principal.user_name, digest_of(tab))
 
     def _refuse(self, error: LeaseholdError) -> None:
-        self.say_error(error)
+        self.reply_error(error)
         match error:
             case NotSignedIn():
                 audit.note("socket_refused", why=str(error))
@@ -203,7 +205,7 @@ class Socket:
             case InvalidRequest():
                 self.close(CloseCode.BROKEN_PROTOCOL)
             case _:
-                self.close(CloseCode.GOING_AWAY)  # it may be better elsewhere, or later
+                self.close(CloseCode.GOING_AWAY)  # another worker, or a later try, may succeed
 
     def _welcome(self) -> Welcome:
         times, until = self._hub.documents.times, self.admission.principal.expires_at
@@ -216,27 +218,28 @@ class Socket:
             idle=times.idle,
         )
 
-    def _expire(self) -> None:
+    def _check_expiry(self) -> None:
         left = self.admission.principal.expires_at - time.time()
         if left <= 0:
             self.close(CloseCode.NOT_SIGNED_IN)
         elif not math.isinf(left):
-            self._expiry = asyncio.get_running_loop().call_later(min(left, _FURTHEST), self._expire)
+            delay = min(left, _LONGEST_TIMER)
+            self._expiry = asyncio.get_running_loop().call_later(delay, self._check_expiry)
 
-    def _fall_behind(self) -> None:
+    def _on_too_slow(self) -> None:
         self.close(CloseCode.TOO_SLOW)
 
-    def _depart(self) -> None:
-        """Be in no list any more."""
+    def _detach(self) -> None:
+        """Leave every room and list."""
         self.phase = "closing"
         if self._expiry is not None:
             self._expiry.cancel()
         for document_id in tuple(self.rooms):
             self.leave(document_id)
-        self._hub.attendance.unregister(self)
+        self._hub.presence.unregister(self)
         self.outbox.close()
 
-    async def _say_goodbye(self, code: CloseCode, *, is_blocked: bool) -> None:
+    async def _end(self, code: CloseCode, *, is_blocked: bool) -> None:
         if is_blocked and self._cut is not None:
             self._cut(int(code))
             return

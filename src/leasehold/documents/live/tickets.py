@@ -1,4 +1,4 @@
-"""Tickets: they let one socket in, once, where a page cannot or should not show its token."""
+"""Tickets: each opens one socket, once, where a page cannot or should not send its token."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import math
 import secrets
 from typing import TYPE_CHECKING, NamedTuple
 
-from leasehold.documents.live.scripts import ISSUE_TICKET, USE_TICKET
-from leasehold.documents.principal import Principal
+from leasehold.documents.ports import Principal
+from leasehold.documents.store.scripts import ISSUE_TICKET, USE_TICKET
 from leasehold.valkey.commands import ScriptCommand
 from leasehold.valkey.script_runner import ScriptRunner
 
@@ -23,15 +23,15 @@ _NAMESPACE = "doc_lock:ticket"
 
 
 class Admission(NamedTuple):
-    """Who is let in, and when it was known that they may be: milliseconds on the store's clock."""
+    """An authenticated user, and when the credentials were valid: milliseconds on the store's clock."""
 
     principal: Principal
     since_ms: int
 
 
 class Tickets:
-    """Kept in the store, so that any worker takes what another one issued; as a digest, so that whoever can read the
-    store cannot use them."""
+    """Stored in Valkey, so that any worker accepts a ticket of another; as a digest, so that reading the store
+    reveals no ticket."""
 
     def __init__(self, wire: Transport) -> None:
         self._runner = ScriptRunner(wire)
@@ -39,28 +39,28 @@ class Tickets:
         self._use = ScriptCommand(_NAMESPACE, USE_TICKET, "ticket")
 
     async def issue(self, principal: Principal) -> str:
-        """A ticket for the principal, good for `LIFETIME`."""
+        """A ticket for the principal, valid for `LIFETIME`."""
         ticket = secrets.token_urlsafe(24)
         until = principal.expires_at
-        kept = {
+        stored = {
             "user_id": principal.user_id,
             "user_name": principal.user_name,
             "expires_at": None if math.isinf(until) else until,
             "session_id": principal.session_id,
         }
-        await self._runner.run(self._issue, _digest(ticket), json.dumps(kept), int(LIFETIME * 1000))
+        await self._runner.run(self._issue, _digest(ticket), json.dumps(stored), int(LIFETIME * 1000))
         return ticket
 
     async def use(self, ticket: str) -> Admission | None:
-        """Who the ticket was issued to; None if it was used before, is too old, or never was one."""
-        kept: bytes | None = await self._runner.run(self._use, _digest(ticket))
-        if kept is None:
+        """The user of the ticket; None if it was used before, has expired, or was never issued."""
+        stored: bytes | None = await self._runner.run(self._use, _digest(ticket))
+        if stored is None:
             return None
-        made_ms, _, text = kept.partition(b" ")
-        who = json.loads(text)
-        until = who["expires_at"]
+        made_ms, _, text = stored.partition(b" ")
+        user = json.loads(text)
+        until = user["expires_at"]
         principal = Principal(
-            who["user_id"], who["user_name"], math.inf if until is None else until, who["session_id"]
+            user["user_id"], user["user_name"], math.inf if until is None else until, user["session_id"]
         )
         return Admission(principal, int(made_ms))
 

@@ -1,1 +1,1 @@
-"""What document locks ask of Valkey: scripts, events, and the fence in the database row."""
+"""Document locks in Valkey: scripts, events, and the registration of fences."""

@@ -1,4 +1,4 @@
-"""From the JSON of the scripts to the lock's state, its events and its history."""
+"""Decodes the JSON of the scripts: states, events and history entries."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NAMESPACE = "doc_lock"
-"""What the keys of documents begin with."""
+"""The prefix of the documents' keys."""
 
 CHANNEL = "doc_lock:events"
-"""Where the scripts tell of every change."""
+"""The channel on which the scripts publish every change."""
 
 
 def read_state(document_id: str, payload: bytes) -> LockState:
-    """The state that a script has described."""
+    """The state that a script returned."""
     return _read(payload, lambda state: _state(document_id, state))
 
 
 def read_event(payload: bytes) -> Event:
-    """The change that a script has told of."""
+    """The event that a script published."""
     return _read(payload, _event)
 
 
@@ -41,7 +41,7 @@ def _read(payload: bytes, make: Callable[[Any], T]) -> T:
         return make(json.loads(payload))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreRefused(
-            "what is written of this document cannot be read by this version of Leasehold"
+            "the stored lock of this document cannot be read by this version of Leasehold"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""What is told of documents by any process, for those in this one who want to hear it."""
+"""Distributes the published changes of documents to listeners in this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from leasehold.documents.store.decoding import CHANNEL, read_event
-from leasehold.errors import StoreRefused, StoreUnavailable
+from leasehold.errors import StoreRefused
+from leasehold.runtime.subscription import keep_subscribed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -18,13 +19,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("leasehold")
 
-# Where nothing can be heard, listeners are told to look for themselves this often.
-_DEAF_INTERVAL = 1.0
-_RETRY_EVERY = 0.5
 
-
-class Bulletin:
-    """One subscription for all who listen. What is told is a hint: it may get lost, or come twice."""
+class EventBus:
+    """One subscription for all listeners. Events are hints: they may be lost, or come twice."""
 
     def __init__(self, wire: PubSubTransport) -> None:
         self._wire = wire
@@ -33,22 +30,22 @@ class Bulletin:
         self._is_heard: bool | None = None
         self._listening: asyncio.Task[None] | None = None
 
-    async def open(self) -> bool:
-        """Be subscribed, on return; False if nothing can be heard."""
+    async def subscribe(self) -> bool:
+        """Subscribe once; False if pub/sub is not available."""
         if self._is_heard is None:
-            self._is_heard = await self._wire.subscribe(CHANNEL, self._hear, self._resume)
+            self._is_heard = await self._wire.subscribe(CHANNEL, self._on_payload, self._resume)
         return self._is_heard
 
     @contextmanager
     def watch(self, document_id: str) -> Generator[asyncio.Event]:
-        """What is set whenever something is told of the document."""
-        news = asyncio.Event()
+        """A flag that is set at every event of the document."""
+        changed = asyncio.Event()
         watchers = self._watchers.setdefault(document_id, set())
-        watchers.add(news)
+        watchers.add(changed)
         try:
-            yield news
+            yield changed
         finally:
-            watchers.discard(news)
+            watchers.discard(changed)
             if not watchers:
                 self._watchers.pop(document_id, None)
 
@@ -57,7 +54,8 @@ class Bulletin:
         key = object()
         self._listeners[key] = (hear, resumed)
         if not self._is_heard and (self._listening is None or self._listening.done()):
-            self._listening = asyncio.get_running_loop().create_task(self._listen(), name="leasehold-listen")
+            work = keep_subscribed(self.subscribe, self._resume, deaf_every=1.0, to="document events")
+            self._listening = asyncio.get_running_loop().create_task(work, name="leasehold-listen")
 
         def end() -> None:
             self._listeners.pop(key, None)
@@ -66,44 +64,29 @@ class Bulletin:
 
         return end
 
-    async def _listen(self) -> None:
-        while True:
-            try:
-                if await self.open():
-                    self._resume()
-                    return
-            except StoreUnavailable:
-                await asyncio.sleep(_RETRY_EVERY)
-                continue
-            except StoreRefused as refusal:
-                _log.warning("changes of documents cannot be heard: %s", refusal)
-                return
-            await asyncio.sleep(_DEAF_INTERVAL)
-            self._resume()
-
-    def _hear(self, payload: bytes) -> None:
+    def _on_payload(self, payload: bytes) -> None:
         if not self._listeners and not self._watchers:
             return
         try:
             event = read_event(payload)
         except StoreRefused as refusal:
-            _log.debug("news of a document were passed over: %s", refusal)
+            _log.debug("a document event was dropped: %s", refusal)
             return
-        for news in self._watchers.get(event.state.document_id, ()):
-            news.set()
+        for changed in self._watchers.get(event.state.document_id, ()):
+            changed.set()
         for hear, _ in tuple(self._listeners.values()):
             _call(hear, event)
 
     def _resume(self) -> None:
         for watchers in self._watchers.values():
-            for news in watchers:
-                news.set()
+            for changed in watchers:
+                changed.set()
         for _, resumed in tuple(self._listeners.values()):
             _call(resumed)
 
 
-def _call(tell: Callable[..., None], *arguments: object) -> None:
+def _call(callback: Callable[..., None], *arguments: object) -> None:
     try:
-        tell(*arguments)
-    except Exception:  # noqa: BLE001 - called by the connection itself, which must go on for everybody else
-        _log.exception("a listener to changes of documents failed")
+        callback(*arguments)
+    except Exception:  # noqa: BLE001 - called by the connection itself, which must go on for other listeners
+        _log.exception("a listener to document events failed")

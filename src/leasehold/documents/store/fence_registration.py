@@ -1,4 +1,4 @@
-"""From a grant in the store of locks to one that can be reported: its fence is registered with the document."""
+"""Registers the fence of a grant with the document before the grant is reported."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from leasehold.errors import StaleFence, StoreError
 if TYPE_CHECKING:
     from leasehold.documents.ports import DocumentStore
     from leasehold.documents.state import Editor, LockState
-    from leasehold.documents.store.lock_store import Ledger
+    from leasehold.documents.store.lock_store import DocumentLockStore
 
 _log = logging.getLogger("leasehold")
 
-# How long somebody who has been cancelled waits until what they asked for is undone; it goes on without them.
+# How long a cancelled caller waits until its call is undone; the undoing goes on without it.
 _UNDO_WITHIN = 2.0
 
 
-class Registrar:
-    """Registers grants, and undoes those that come to nothing."""
+class FenceRegistration:
+    """Registers grants, and undoes calls that failed."""
 
-    def __init__(self, ledger: Ledger, store: DocumentStore) -> None:
-        self._ledger = ledger
+    def __init__(self, lock_store: DocumentLockStore, store: DocumentStore) -> None:
+        self._lock_store = lock_store
         self._store = store
         self._undoing: set[asyncio.Task[None]] = set()
 
     async def register(self, state: LockState, editor: Editor) -> int:
-        """The document's version, now that no save under an older fence becomes one.
+        """The document's version, after which no save under an older fence becomes one.
 
-        `StaleFence` if the document has seen a newer one; the hold has been given back then.
+        Releases the hold and raises `StaleFence` if the document has seen a newer fence.
         """
         fence = state.version.fence
         try:
             return await self._store.register(Grant(state.document_id, editor, fence))
         except StaleFence:
-            await self._ledger.release(state.document_id, editor, reason="released", fence=fence)
+            await self._lock_store.release(state.document_id, editor, reason="released", fence=fence)
             raise
 
     async def undo(self, document_id: str, ask: str) -> None:
-        """Undo whatever the call ``ask`` may have brought about. It is waited for, but not for long."""
+        """Undo every effect of the call ``ask``. Waits for that, but not for long."""
         task = asyncio.get_running_loop().create_task(self._undo(document_id, ask))
         self._undoing.add(task)
         task.add_done_callback(self._undoing.discard)
@@ -49,18 +49,18 @@ class Registrar:
 
     async def _undo(self, document_id: str, ask: str) -> None:
         try:
-            await self._ledger.withdraw(document_id, ask=ask)
+            await self._lock_store.withdraw(document_id, ask=ask)
         except StoreError as error:
             _log.warning(
-                "what was asked for %r could not be undone, so it will run out: %s", document_id, error
+                "a failed call for the lock of %r was not undone; it expires: %s", document_id, error
             )
 
 
-def above(stale: StaleFence, floor: int) -> int:
+def floor_after(stale: StaleFence, floor: int) -> int:
     """The floor for another try, after a grant of at least ``floor`` was too old for the document.
 
-    That happens if somebody came between, and if the store of locks has lost its data while its clock was set back.
+    That happens if another grant came between, and if the lock store has lost its data while its clock was set back.
     """
     if stale.seen < floor:
-        raise stale  # what is above everything it has seen is refused as well: it would never end
+        raise stale  # a fence above everything it has seen is refused as well: retries would never end
     return stale.seen + 1

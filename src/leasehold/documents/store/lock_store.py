@@ -1,4 +1,4 @@
-"""The verbs of a document's lock as the store knows them: each is one script call, and can be asked again."""
+"""The verbs of document locks in Valkey: each is one script call that can be repeated."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger("leasehold")
 
 
-class Answer(NamedTuple):
-    """What a script decided, and the state that it left."""
+class ScriptReply(NamedTuple):
+    """The decision of a script, and the state that it left."""
 
     verdict: Verdict
     state: LockState
 
 
-class Ledger:
-    """Who holds which document.
+class DocumentLockStore:
+    """Runs the scripts of document locks.
 
-    Whatever is in doubt is asked once more: every verb gets the same answer twice. `StoreUnavailable` means that there
-    was no answer then either.
+    A call whose reply was lost is repeated once: every verb gives the same reply twice. `StoreUnavailable` means that
+    the repeated call had no reply either.
     """
 
     def __init__(self, wire: Transport, times: Times) -> None:
@@ -54,50 +54,52 @@ class Ledger:
         self._inspect = ScriptCommand(NAMESPACE, scripts.INSPECT)
         self._history = ScriptCommand(NAMESPACE, scripts.HISTORY)
 
-    async def acquire(self, document_id: str, editor: Editor, *, ask: str, floor: int, move: bool) -> Answer:
-        """``granted`` or ``busy``; ``ask`` is what the grant can be withdrawn by."""
+    async def acquire(
+        self, document_id: str, editor: Editor, *, ask: str, floor: int, move: bool
+    ) -> ScriptReply:
+        """``granted`` or ``busy``; ``ask`` identifies the call, to withdraw its grant."""
         who = (editor.user_id, editor.user_name, editor.tab)
-        return await self._ask(self._acquire, document_id, ask, *who, self._ttl_ms, floor, int(move))
+        return await self._decide(self._acquire, document_id, ask, *who, self._ttl_ms, floor, int(move))
 
-    async def heartbeat(self, document_id: str, editor: Editor, *, idle_for: float | None) -> Answer:
+    async def heartbeat(self, document_id: str, editor: Editor, *, idle_for: float | None) -> ScriptReply:
         """``extended`` or ``lost``."""
         idle_ms = "" if idle_for is None else str(to_ms(idle_for))
-        return await self._ask(
+        return await self._decide(
             self._heartbeat, document_id, idle_ms, editor.user_id, editor.tab, self._ttl_ms
         )
 
     async def release(
         self, document_id: str, editor: Editor, *, reason: str, fence: int | None = None, saved: bool = False
-    ) -> Answer:
+    ) -> ScriptReply:
         """``released`` or ``lost``; with ``fence`` only the hold of that fence."""
         own_fence = "" if fence is None else str(fence)
         who = (editor.user_id, editor.tab)
-        return await self._ask(self._release, document_id, own_fence, *who, reason, int(saved))
+        return await self._decide(self._release, document_id, own_fence, *who, reason, int(saved))
 
     async def take(
         self, document_id: str, taker: Editor, *, ask: str, floor: int, expect_fence: int | None
-    ) -> Answer:
+    ) -> ScriptReply:
         """``granted``, ``saved`` or ``unsaved`` (handed over, to be claimed), ``asked``, or ``busy``."""
         who = (taker.user_id, taker.user_name, taker.tab)
         expected = "" if expect_fence is None else expect_fence
-        return await self._ask(
+        return await self._decide(
             self._take, document_id, ask, *who, self._ttl_ms, floor, self._save_ms, expected
         )
 
-    async def claim(self, document_id: str, *, ask: str) -> Answer:
-        """``granted``, or ``busy`` if it was too late."""
-        return await self._ask(self._claim, document_id, ask, self._ttl_ms)
+    async def claim(self, document_id: str, *, ask: str) -> ScriptReply:
+        """``granted``, or ``busy`` if the claim came too late."""
+        return await self._decide(self._claim, document_id, ask, self._ttl_ms)
 
-    async def withdraw(self, document_id: str, *, ask: str) -> Answer:
-        """``withdrawn``, or ``gone`` if there was nothing left to withdraw."""
-        return await self._ask(self._withdraw, document_id, ask)
+    async def withdraw(self, document_id: str, *, ask: str) -> ScriptReply:
+        """``withdrawn``, or ``gone`` if nothing was left to withdraw."""
+        return await self._decide(self._withdraw, document_id, ask)
 
     async def inspect(self, document_id: str) -> LockState:
-        """What is true now."""
+        """The current state."""
         return read_state(document_id, await self._run(self._inspect, document_id))
 
     async def inspect_many(self, document_ids: Sequence[str]) -> list[LockState]:
-        """What is true now; a lock that cannot be read is left out, with a word in the log."""
+        """The current states; a lock that cannot be read is left out and logged."""
         calls = [Call(self._inspect, document_id, ()) for document_id in document_ids]
         replies = await self._runner.run_many(calls)
         if any(isinstance(reply, StoreUnavailable) for reply in replies):
@@ -113,12 +115,12 @@ class Ledger:
         return found
 
     async def history(self, document_id: str, *, limit: int) -> list[Hold]:
-        """Who held it, the newest first."""
+        """The holds of the document, newest first."""
         return [read_hold(entry) for entry in await self._run(self._history, document_id, str(limit))]
 
-    async def _ask(self, verb: ScriptCommand, document_id: str, *arguments: Word) -> Answer:
+    async def _decide(self, verb: ScriptCommand, document_id: str, *arguments: Word) -> ScriptReply:
         verdict, state = await self._run(verb, document_id, *arguments)
-        return Answer(verdict.decode(), read_state(document_id, state))
+        return ScriptReply(verdict.decode(), read_state(document_id, state))
 
     async def _run(self, verb: ScriptCommand, document_id: str, *arguments: Word) -> Reply:
         try:

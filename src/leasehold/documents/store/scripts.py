@@ -1,4 +1,4 @@
-"""The Lua scripts of documents: one file per verb, see `leasehold.valkey.scripts`."""
+"""The Lua scripts of document locks, tickets and ended logins: one file each, see `leasehold.valkey.scripts`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 _LUA = Path(__file__).with_name("lua")
 _DOCUMENT = ("lock", "fence", "held_until", "history")
-"""The keys of a document: who holds it, the counter of grants, when the hold ends, and who held it before."""
+"""The keys of a document: the hold, the counter of grants, when the hold ends, and the history of holds."""
 
 
-def _load(name: str, *arguments: str) -> Script:
-    return scripts.load(name, keys=_DOCUMENT, arguments=arguments, folder=_LUA)
+def _load(name: str, *arguments: str, keys: tuple[str, ...] = _DOCUMENT) -> Script:
+    return scripts.load(name, keys=keys, arguments=arguments, folder=_LUA)
 
 
 ACQUIRE = _load("acquire", "ask", "user", "name", "tab", "ttl_ms", "floor", "move")
@@ -27,5 +27,12 @@ CLAIM = _load("claim", "ask", "ttl_ms")
 WITHDRAW = _load("withdraw", "ask")
 INSPECT = _load("inspect")
 HISTORY = _load("history", "limit")
+ISSUE_TICKET = _load("issue_ticket", "principal", "ttl_ms", keys=("ticket",))
+USE_TICKET = _load("use_ticket", keys=("ticket",))
+END_SESSIONS = _load("end_sessions", "session", "user", "keep_ms", keys=("ended",))
+HAS_ENDED = _load("has_ended", "session", "since_ms", keys=("ended",))
 
-ALL = (ACQUIRE, HEARTBEAT, RELEASE, TAKE, CLAIM, WITHDRAW, INSPECT, HISTORY)
+ALL = (
+    *(ACQUIRE, HEARTBEAT, RELEASE, TAKE, CLAIM, WITHDRAW, INSPECT, HISTORY),
+    *(ISSUE_TICKET, USE_TICKET, END_SESSIONS, HAS_ENDED),
+)

@@ -1,1 +1,1 @@
-"""Reading and writing locked files atomically."""
+"""Contents of locked files: atomic reads and writes."""

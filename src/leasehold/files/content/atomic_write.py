@@ -1,10 +1,10 @@
-"""Replacing a file as a whole, under a lease.
+"""Replaces a file as a whole, under a lease.
 
-The new contents are written to a file beside it, which is then renamed. That file is also the fence: whoever writes
-first removes those of all earlier writers. A writer that was paused after its last look at its lease finds nothing
-to rename when it wakes up, and one that renamed before that has changed the contents, which the next one compares
-after removing. So of two writers that held the lock one after another none can undo the other unawares. Whoever reads
-through a session removes them, too, so what it has read stays as it is while its lease lasts.
+The new contents are written to a temporary file beside it, which is then renamed. That file is also the fence: each
+writer first removes those of all earlier writers. A writer that was paused after its last check of its lease finds
+nothing to rename when it resumes, and one that renamed before that has changed the contents, which the next one compares
+after removing. So of two writers that held the lock one after another, neither can undo the other unnoticed. A read
+through a session removes them, too, so the contents that it returned stay while its lease lasts.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from leasehold.errors import FileChanged, InvalidRequest, LeaseLost, NotAllowed
-from leasehold.files.content.contents import hash_of, open_regular, read_all
-from leasehold.files.paths.safe_open import open_directory_of, refuse_link
+from leasehold.files.content.contents import open_regular_file, read_all, sha256_of
+from leasehold.files.paths.safe_open import link_error, open_parent_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from leasehold.files.paths.identity import FileId
 
 ABSENT = ""
-"""What was last seen of a file that was not there."""
+"""As ``seen``: the file was not there."""
 
 PREFIX = ".leasehold-"
 SUFFIX = ".tmp"
-# No write takes so long. If one does, it is refused and nothing is harmed.
-_LEFT_BEHIND_AFTER = 3600.0
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# No write takes so long. If one does, it fails, and nothing is changed.
+_ABANDONED_AFTER = 3600.0
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def stop_earlier_writers(file: FileId) -> None:
-    """Take from earlier writers of the file, paused or dead, what they would put in its place.
+    """Remove the temporary files of earlier writers, paused or dead, which would replace the file.
 
-    For one who holds the file, also for reading only. Where the directory may not be written or is not there, nothing is done.
+    For a holder of the file, also for reading only. Does nothing if the directory is not writable or not there.
     """
-    with suppress(OSError), open_directory_of(file) as directory:
-        _remove_earlier(directory, _mark_of(file))
+    with suppress(OSError), open_parent_directory(file) as directory:
+        _remove_temp_files(directory, _temp_prefix(file))
 
 
 def write_atomically(
@@ -53,39 +53,39 @@ def write_atomically(
     seen: str | None = None,
     when_replaced: Callable[[str], None] = lambda _: None,
 ) -> str:
-    """Put ``data`` in the place of the file's contents, and return its SHA-256. Missing directories are made, and stay.
+    """Replace the file's contents with ``data``, and return its SHA-256. Missing directories are created, and stay.
 
-    ``check`` raises if the lease is not valid any more; it is asked right before and right after the replacement. ``seen`` is
-    the SHA-256 of what the caller last saw of the file, or `ABSENT`, or None if it has never looked.
+    ``check`` raises if the lease has ended; it is called right before and right after the replacement. ``seen`` is the
+    SHA-256 of the contents that the caller last saw, or `ABSENT`, or None if it has seen none.
 
-    On return the file has the new contents, on disk, with its owner, mode and attributes as before, and the lease
-    was valid all the time. Everybody else has seen the old or the new file and nothing between.
+    On return the file has the new contents, on disk, with its owner, mode and attributes as before, and the lease was
+    valid all the time. Other programs have seen the old or the new file and nothing between.
 
-    Raises, and nothing was changed: `FileChanged` if the contents are not what was seen, or if a later writer has
-    overtaken this one; `InvalidRequest` if the file has several hard links, or is not a file any more; `NotAllowed` if
-    its owner or its attributes could not be kept; whatever ``check`` raises; `OSError` if it cannot be written.
-    The one exception: an error from the last check or the last fsync comes when the file has been replaced. Then
-    ``when_replaced`` was called with the new SHA-256, the error has a note that says so, and a `LeaseLost` has
+    Raises, and nothing was changed: `FileChanged` if the contents are not those that were seen, or if a later writer has
+    overtaken this one; `InvalidRequest` if the file has several hard links, or is no longer a file; `NotAllowed` if its
+    owner or its attributes could not be kept; any error of ``check``; `OSError` if it cannot be written. The one
+    exception: an error of the last check or the last fsync is raised after the file has been replaced. Then
+    ``when_replaced`` was called with the new SHA-256, the error has a note about it, and a `LeaseLost` has
     ``is_replaced``.
 
-    Killed in the middle it leaves a file ``.leasehold-….tmp``, which the next write to the same file removes, as
-    does any in its directory after an hour. Blocks: for asyncio there is `finishing.to_the_end`.
+    If the process is killed in the middle, a file ``.leasehold-….tmp`` stays, which the next write to the same file
+    removes, as does any in its directory after an hour. Blocks: see `leasehold.core.ports.Concurrency.run_blocking`.
     """
-    with open_directory_of(file, make=True) as directory:
-        mark = _mark_of(file)
-        _remove_earlier(directory, mark)
-        before = _look_at(file, directory, seen)
-        name = f"{mark}{secrets.token_hex(8)}{SUFFIX}"
+    with open_parent_directory(file, make=True) as directory:
+        prefix = _temp_prefix(file)
+        _remove_temp_files(directory, prefix)
+        before = _stat_replaceable(file, directory, seen)
+        name = f"{prefix}{secrets.token_hex(8)}{SUFFIX}"
         try:
-            _write_aside(file, directory, name, data, before)
-            _check_is_same(file, directory, before, seen)
+            _write_temp_file(file, directory, name, data, before)
+            _check_unchanged(file, directory, before, seen)
             check()
             _replace(file, directory, name, seen)
         except BaseException:
             with suppress(OSError):
                 os.unlink(name, dir_fd=directory)
             raise
-        digest = hash_of(data)
+        digest = sha256_of(data)
         when_replaced(digest)
         try:
             check()
@@ -98,38 +98,38 @@ def write_atomically(
     return digest
 
 
-def _mark_of(file: FileId) -> str:
-    """How the names of files begin that are to replace this one: as its lock, so that no other writer has the same."""
+def _temp_prefix(file: FileId) -> str:
+    """The prefix of this file's temporary files: from the name of its lock, so that no other file has the same."""
     return f"{PREFIX}{file.sha256[:24]}-"
 
 
-def _remove_earlier(directory: int, mark: str) -> None:
-    """Remove what earlier writers of this file have beside it, and what anybody left behind long ago."""
+def _remove_temp_files(directory: int, prefix: str) -> None:
+    """Remove the temporary files of earlier writers of this file, and abandoned ones of any file."""
     with os.scandir(directory) as entries:
         found = [
             entry.name for entry in entries if entry.name.startswith(PREFIX) and entry.name.endswith(SUFFIX)
         ]
     for name in found:
-        if name.startswith(mark) or _is_left_behind(directory, name):
+        if name.startswith(prefix) or _is_abandoned(directory, name):
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=directory)
 
 
-def _is_left_behind(directory: int, name: str) -> bool:
+def _is_abandoned(directory: int, name: str) -> bool:
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return False
-    return stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > _LEFT_BEHIND_AFTER
+    return stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > _ABANDONED_AFTER
 
 
-def _look_at(file: FileId, directory: int, seen: str | None) -> os.stat_result | None:
-    """The file as it is now, if it is as it was seen and can be replaced; None if there is none."""
+def _stat_replaceable(file: FileId, directory: int, seen: str | None) -> os.stat_result | None:
+    """The state of the file, if it is as it was seen and can be replaced; None if there is none."""
     try:
-        opened = open_regular(file, directory)
+        opened = open_regular_file(file, directory)
     except FileNotFoundError:
         if seen not in {None, ABSENT}:
-            raise FileChanged(file.path, seen=seen, found=None, why="is not there any more") from None
+            raise FileChanged(file.path, seen=seen, found=None, why="no longer exists") from None
         return None
     try:
         state = os.fstat(opened)
@@ -137,7 +137,7 @@ def _look_at(file: FileId, directory: int, seen: str | None) -> os.stat_result |
             raise InvalidRequest(
                 f"{file.path!r} has {state.st_nlink} hard links, and replacing it would cut it off from the others"
             )
-        if seen is not None and (found := hash_of(read_all(opened))) != seen:
+        if seen is not None and (found := sha256_of(read_all(opened))) != seen:
             why = "was not there before" if seen == ABSENT else None
             raise FileChanged(file.path, seen=seen, found=found, why=why)
     finally:
@@ -145,9 +145,11 @@ def _look_at(file: FileId, directory: int, seen: str | None) -> os.stat_result |
     return state
 
 
-def _write_aside(file: FileId, directory: int, name: str, data: bytes, before: os.stat_result | None) -> None:
-    # A new file gets the mode that the umask leaves; one that replaces another is nobody's business until it does.
-    opened = os.open(name, _NEW, 0o666 if before is None else 0o600, dir_fd=directory)
+def _write_temp_file(
+    file: FileId, directory: int, name: str, data: bytes, before: os.stat_result | None
+) -> None:
+    # A new file gets the mode of the umask; one that replaces another is private until it does.
+    opened = os.open(name, _CREATE_FLAGS, 0o666 if before is None else 0o600, dir_fd=directory)
     try:
         left = memoryview(data)
         while left:
@@ -160,7 +162,7 @@ def _write_aside(file: FileId, directory: int, name: str, data: bytes, before: o
 
 
 def _keep_attributes(file: FileId, directory: int, opened: int, before: os.stat_result) -> None:
-    """Owner first: changing it takes rights away that the mode may give."""
+    """Copy owner, attributes and mode. Owner first: changing it drops permissions that the mode may grant."""
     mine = os.fstat(opened)
     try:
         if (mine.st_uid, mine.st_gid) != (before.st_uid, before.st_gid):
@@ -172,13 +174,13 @@ def _keep_attributes(file: FileId, directory: int, opened: int, before: os.stat_
 
 
 def _copy_extended(file: FileId, directory: int, opened: int) -> None:
-    """Access control lists, too: without them the mode would give the group what was meant for the list."""
+    """Copy extended attributes and access control lists: without a list the mode would grant its rights to the group."""
     if not hasattr(os, "listxattr"):  # not on macOS
         return
-    source = open_regular(file, directory)
+    source = open_regular_file(file, directory)
     try:
         for name in os.listxattr(source):
-            # The kernel's own: it labels new files itself, and takes capabilities from changed ones.
+            # The kernel's own: it labels new files itself, and removes capabilities from changed ones.
             if not name.startswith(("security.", "trusted.")):
                 os.setxattr(opened, name, os.getxattr(source, name))
     except OSError as error:
@@ -188,16 +190,16 @@ def _copy_extended(file: FileId, directory: int, opened: int) -> None:
         os.close(source)
 
 
-def _check_is_same(file: FileId, directory: int, before: os.stat_result | None, seen: str | None) -> None:
-    """Whether the file is still the one that was compared. Writing the new one may have taken a while."""
+def _check_unchanged(file: FileId, directory: int, before: os.stat_result | None, seen: str | None) -> None:
+    """Raise if the file is not the one that was compared: writing the new one may have taken a while."""
     try:
         now = os.stat(file.parts[-1], dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         now = None
     if now is not None and stat.S_ISLNK(now.st_mode):
-        raise refuse_link(file)
+        raise link_error(file)
     if _version(now) != _version(before):
-        raise _changed(file, directory, seen, "was changed by somebody without its lock")
+        raise _changed(file, directory, seen, "was changed without its lock")
 
 
 def _version(state: os.stat_result | None) -> tuple[int, ...] | None:
@@ -218,9 +220,9 @@ def _replace(file: FileId, directory: int, name: str, seen: str | None) -> None:
 def _changed(file: FileId, directory: int, seen: str | None, why: str) -> FileChanged:
     found = None
     with suppress(OSError, InvalidRequest):
-        opened = open_regular(file, directory)
+        opened = open_regular_file(file, directory)
         try:
-            found = hash_of(read_all(opened))
+            found = sha256_of(read_all(opened))
         finally:
             os.close(opened)
     return FileChanged(file.path, seen=seen, found=found, why=why)

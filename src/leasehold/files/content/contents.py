@@ -1,4 +1,4 @@
-"""What is in a file."""
+"""Reads the contents of a file, and hashes them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leasehold.errors import InvalidRequest, NotFound
-from leasehold.files.paths.safe_open import open_directory_of, refuse_link
+from leasehold.files.paths.safe_open import link_error, open_parent_directory
 
 if TYPE_CHECKING:
     from leasehold.files.paths.identity import FileId
 
 # Without O_NONBLOCK, opening a pipe that was put in the file's place would wait for ever.
-_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CHUNK = 1 << 20
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,18 @@ class Contents:
     stat: os.stat_result
 
 
-def read(file: FileId) -> Contents:
-    """Everything that is in the file.
+def read_contents(file: FileId) -> Contents:
+    """The whole contents of the file.
 
-    Whoever replaces it meanwhile as `writing.write_atomically` does changes nothing of what is returned: it is
-    wholly the old or wholly the new file. Not promised: the same of programs that write into it without a lock.
+    If it is replaced at the same time by `atomic_write.write_atomically`, the result is wholly the old or wholly the
+    new file. Not promised: the same for programs that write into it without a lock.
 
     Raises `NotFound` if there is no such file, `InvalidRequest` if something else is there by now, and `OSError` if it
-    cannot be read. Blocks: for asyncio there is `finishing.to_the_end`.
+    cannot be read. Blocks: see `leasehold.core.ports.Concurrency.run_blocking`.
     """
     try:
-        with open_directory_of(file) as directory:
-            opened = open_regular(file, directory)
+        with open_parent_directory(file) as directory:
+            opened = open_regular_file(file, directory)
     except FileNotFoundError as error:
         raise NotFound(f"there is no file {file.path!r}") from error
     try:
@@ -48,21 +48,21 @@ def read(file: FileId) -> Contents:
         data = read_all(opened)
     finally:
         os.close(opened)
-    return Contents(data, hash_of(data), state)
+    return Contents(data, sha256_of(data), state)
 
 
-def hash_of(data: bytes) -> str:
-    """By what contents are compared."""
+def sha256_of(data: bytes) -> str:
+    """The hash by which contents are compared."""
     return hashlib.sha256(data).hexdigest()
 
 
-def open_regular(file: FileId, directory: int) -> int:
-    """A descriptor for reading the file itself, never what a link or a pipe in its place would lead to."""
+def open_regular_file(file: FileId, directory: int) -> int:
+    """A descriptor for reading the file itself, never the target of a link or a pipe in its place."""
     try:
-        opened = os.open(file.parts[-1], _READING, dir_fd=directory)
+        opened = os.open(file.parts[-1], _READ_FLAGS, dir_fd=directory)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise refuse_link(file) from error
+            raise link_error(file) from error
         if error.errno == errno.ENXIO:  # a socket
             raise InvalidRequest(f"{file.path!r} is not a regular file") from error
         raise
@@ -73,8 +73,8 @@ def open_regular(file: FileId, directory: int) -> int:
 
 
 def read_all(opened: int) -> bytes:
-    """All bytes from where the descriptor stands."""
+    """All bytes from the descriptor's position."""
     chunks: list[bytes] = []
-    while chunk := os.read(opened, _CHUNK):
+    while chunk := os.read(opened, _CHUNK_BYTES):
         chunks.append(chunk)
     return b"".join(chunks)

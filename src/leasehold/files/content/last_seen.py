@@ -1,4 +1,4 @@
-"""What a session has last seen of each file, so that it overwrites nothing that it does not know."""
+"""Hashes of the contents that a session has last seen, so that it overwrites nothing that it has not seen."""
 
 from __future__ import annotations
 
@@ -9,46 +9,44 @@ if TYPE_CHECKING:
     from leasehold.files.paths.identity import FileId
 
 
-class Seen:
-    """The SHA-256 of what was seen, for each file and not for each lock.
+class LastSeen:
+    """The SHA-256 of the last contents seen, for each file and not for each lock.
 
-    Names that differ in their normal form only, or in a project in case only, share a lock and may be two files. Only then is
-    the file system asked.
+    Names that differ in their normal form only, or in a project in case only, share a lock and may be two files. Only
+    then the file system is asked.
     """
 
     def __init__(self) -> None:
         self._hashes: dict[str, dict[str, str]] = {}
 
-    def note(self, file: FileId, sha256: str) -> None:
-        """Remember what is in the file now."""
+    def record(self, file: FileId, sha256: str) -> None:
+        """Record the contents that the file has now."""
         known = self._hashes.setdefault(file.sha256, {})
-        for path in [path for path in list(known) if _is_one(path, file.absolute)]:
+        for path in [path for path in list(known) if _is_same_file(path, file.absolute)]:
             known.pop(path, None)
         known[file.absolute] = sha256
 
-    def of(self, file: FileId) -> str | None:
-        """What was last seen of the file, under whichever spelling; None if nothing."""
+    def get(self, file: FileId) -> str | None:
+        """The hash that was last seen of the file, under any spelling; None if none was."""
         known = self._hashes.get(file.sha256, {})
         if file.absolute in known:
             return known[file.absolute]
-        return next((sha256 for path, sha256 in list(known.items()) if _is_one(path, file.absolute)), None)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._hashes.clear()
+        return next(
+            (sha256 for path, sha256 in list(known.items()) if _is_same_file(path, file.absolute)), None
+        )
 
 
-def _is_one(path: str, other: str) -> bool:
-    """Whether two names of one lock mean one file. If neither is there, nothing speaks against it."""
+def _is_same_file(path: str, other: str) -> bool:
+    """True if two names of one lock mean one file, also if neither exists."""
     if path == other:
         return True
-    first, second = _look_at(path), _look_at(other)
+    first, second = _lstat(path), _lstat(other)
     if first is None or second is None:
         return first is second
     return os.path.samestat(first, second)
 
 
-def _look_at(path: str) -> os.stat_result | None:
+def _lstat(path: str) -> os.stat_result | None:
     try:
         return os.lstat(path)
     except OSError:

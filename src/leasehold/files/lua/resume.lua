@@ -1,8 +1,8 @@
 -- Moves a lease to a new token if one of the old ones has it, and extends it.
--- The fence stays. The old token is worth nothing from then on, and whoever still believes in it is told.
+-- The fence stays. The old token is invalid from then on, and the client that has it is notified.
 -- KEYS: lock, fence, queue, readers, people
 -- ARGV: token, old_tokens, channel, ticket, ttl_ms
--- Returns: {fence, ttl_ms, kind} when moved, also when asked again; {0, 0, ''} when none of them has a lease; kind is s
+-- Returns: {fence, ttl_ms, kind} when moved, also when repeated; {0, 0, ''} when none of them has a lease; kind is s
 --   for a reader
 local lock, fence, queue, readers, people = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local token, old_tokens, channel, ticket, ttl_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -28,7 +28,7 @@ for start = 1, #all, 32 do
     if old ~= token then redis.pcall('PUBLISH', 'leasehold:' .. old_channel, 'taken ' .. old_ticket) end
     return {count, tonumber(ttl_ms), kind}
   end
-  -- It may still stand in the queue, where nobody would ever look for it.
+  -- It may still stand in the queue, where no client would keep it alive or remove it.
   release_token(old)
   kind, held_by, rest = read_record()
 end

@@ -1,8 +1,8 @@
--- Turns a reader's lease into a writer's as soon as nobody else reads.
--- Until then the writer to be stands first in the queue, so that nobody new gets in, and is asked for again and again.
+-- Turns a reader's lease into a writer's as soon as there is no other reader.
+-- Until then the writer's token stands first in the queue, so that no new reader gets in, and the client repeats the call.
 -- KEYS: lock, fence, queue, readers, people, upgrade
 -- ARGV: record, reader, ttl_ms, floor, wait_ms, live_ms
--- Returns: {fence, ttl_ms, ''} when done, also when asked again; {0, left_ms, public} while another reads;
+-- Returns: {fence, ttl_ms, ''} when done, also when repeated; {0, left_ms, public} while another reads;
 --   {-1, left_ms, public} when another reader waits for the same; {-2, 0, ''} when the reader's lease has ended
 local lock, fence, queue, readers, people, upgrade = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local record, reader, ttl_ms, floor, wait_ms, live_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -11,7 +11,7 @@ local record, reader, ttl_ms, floor, wait_ms, live_ms = ARGV[1], ARGV[2], ARGV[3
 local token = string.sub(record, 3, 34)
 local kind, held_by, rest = read_record()
 local count, left_ms = read_lease(token, kind, held_by, rest)
--- Handed over from the queue (g) is not the same: then the reader's lease ended first, and somebody may have taken the lock.
+-- Handed over from the queue (g) is not the same: then the reader's lease ended first, and another may have had the lock.
 if count and kind ~= 'g' then return {count, left_ms, ''} end
 if kind ~= 's' or not left_of(reader, kind) then
   release_token(token)
@@ -19,8 +19,8 @@ if kind ~= 's' or not left_of(reader, kind) then
 end
 
 local mark = redis.call('GET', upgrade)
-local rival = mark and string.sub(mark, 1, 32)
-if rival and rival ~= token and redis.call('ZSCORE', queue, rival) then
+local first_token = mark and string.sub(mark, 1, 32)
+if first_token and first_token ~= token and redis.call('ZSCORE', queue, first_token) then
   return {-1, last_reader_until() - now_ms, string.sub(mark, 33)}
 end
 drop_ended_readers()

@@ -1,1 +1,1 @@
-"""The identity of a file: resolution, links, case, and opening without following links."""
+"""Identity of a file: resolution, links, case, and opening without following links."""

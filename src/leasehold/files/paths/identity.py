@@ -1,4 +1,4 @@
-"""One identity for each file, however its path is spelled."""
+"""Identifies files below a root: one identity for each, however its path is spelled."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leasehold.errors import InvalidRequest
-from leasehold.files.paths.case_folding import Fold, Folding, SystemFolding
-from leasehold.files.paths.resolve import Place, Walk, check_path
+from leasehold.files.paths.case_folding import FileSystemRules, NameRules, NameRulesSource
+from leasehold.files.paths.resolve import PathResolver, ResolvedPath, check_path
 
 if TYPE_CHECKING:
     import os
 
 MAX_PROJECT_BYTES = 200
-# In a project any machine may have a file system that folds case. All of them must find the same lock.
-_ANY_MACHINE = Fold(folds_case=True)
+# In a project, one of the machines may have a file system that folds case. All of them must find the same lock.
+_ANY_MACHINE = NameRules(folds_case=True)
 
 
 @dataclass(frozen=True, slots=True)
 class FileId:
-    """Which file is meant.
+    """The identity of one file.
 
-    ``path`` is for people: absolute, or in a project relative to its root. ``sha256`` is what its lock is named
-    after. ``inode_sha256`` names a second lock if the file has several hard links, and is None otherwise. ``root`` and
-    ``parts`` say where it was found on this machine, without any link on the way from the root.
+    ``path`` is for people: absolute, or in a project relative to its root. ``sha256`` names its lock. ``inode_sha256``
+    names a second lock if the file has several hard links, and is None otherwise. ``root`` and ``parts`` are its path on
+    this machine, without any link between the root and the file.
     """
 
     path: str
@@ -37,23 +37,23 @@ class FileId:
 
     @property
     def absolute(self) -> str:
-        """Where it is on this machine."""
+        """Its absolute path on this machine."""
         return self.root.rstrip("/") + "/" + "/".join(self.parts)
 
     @property
     def lock_names(self) -> tuple[str, ...]:
-        """The names of the locks that guard it: one, or two for a file with several hard links."""
+        """The names of its locks: one, or two for a file with several hard links."""
         return (self.sha256,) if self.inode_sha256 is None else (self.sha256, self.inode_sha256)
 
 
-class Files:
-    """The files below ``root``, and nothing else.
+class FileRoot:
+    """Identifies the files below ``root``, and refuses all others.
 
     With ``project`` the identity is made of the project's name and the path from the root, so that machines that
     have the files mounted at different places find the same lock. Without it, it is made of the absolute path.
 
-    Raises `InvalidRequest` if ``root`` is not an existing directory. Links on the way to the root are followed once,
-    here: where they lead later makes no difference.
+    Raises `InvalidRequest` if ``root`` is not an existing directory. Links on the way to the root are followed
+    once, here: changing them later makes no difference.
     """
 
     def __init__(
@@ -61,66 +61,55 @@ class Files:
         root: str | os.PathLike[str],
         *,
         project: str | None = None,
-        folding: Folding | None = None,
+        name_rules: NameRulesSource | None = None,
     ) -> None:
-        self._folding: Folding = SystemFolding() if folding is None else folding
+        self._name_rules: NameRulesSource = FileSystemRules() if name_rules is None else name_rules
         self._project = None if project is None else check_project(project)
         text = check_path(root)
         if not text.startswith("/"):
             raise InvalidRequest(f"the root must be an absolute path, not {text!r}")
-        self._root = Walk(text, None, self._folding).to_the_end()
-        if self._root.found is None or not stat.S_ISDIR(self._root.found.st_mode):
+        self._root = PathResolver(text, None, self._name_rules).resolve()
+        if self._root.stat is None or not stat.S_ISDIR(self._root.stat.st_mode):
             raise InvalidRequest(f"the root must be an existing directory, and {text!r} is not")
 
-    @property
-    def root(self) -> str:
-        """The root without links and dots."""
-        return self._root.path
-
-    @property
-    def project(self) -> str | None:
-        """The project's name, in NFC."""
-        return self._project
-
     def identify(self, path: str | os.PathLike[str]) -> FileId:
-        """Which file ``path`` means; a relative one starts at the root. The file need not exist, nor its directories.
+        """The file at ``path``; a relative path starts at the root. Neither the file nor its directories need exist.
 
-        All spellings of one file get the same identity: with dots and slashes, through links, in another Unicode
-        normal form, and in another case where the file system takes no notice of it. It does not change when the
-        file is created, written or deleted. Two files get different ones, with two exceptions: names that differ
-        in their normal form only, where a file system keeps them apart, and in a project names that differ in case
-        only.
+        All spellings of one file have the same identity: with dots and slashes, through links, in another Unicode
+        normal form, and in another case where the file system ignores it. It does not change when the file is created,
+        written or deleted. Two files have different ones, with two exceptions: names that differ in their normal form
+        only, where a file system keeps them apart, and in a project names that differ in case only.
 
-        Raises `InvalidRequest` if it is not a file, or not below the root. Not promised: what a link means that is
-        changed afterwards, and that a file is known by a name under which it is mounted a second time.
+        Raises `InvalidRequest` if it is not a file, or not below the root. Not promised: the meaning of a link that is
+        changed afterwards, and one identity for a file that is mounted at two places.
         """
         text = check_path(path)
-        walk = Walk(text, self._root, self._folding)
+        resolver = PathResolver(text, self._root, self._name_rules)
         try:
-            place = walk.to_the_end()
+            resolved = resolver.resolve()
         except InvalidRequest:
-            # What is wrong outside the root is nobody's business.
-            self._check_is_inside(walk.here, text)
+            # An error outside the root must not reveal what is there.
+            self._check_is_inside(resolver.position, text)
             raise
-        self._check_is_inside(place, text)
-        _check_is_file(place, text, ends_as_directory=walk.ends_as_directory)
-        parts = place.names[len(self._root.names) :]
-        readable = place.path if self._project is None else "/".join(parts)
-        return FileId(readable, self._digest(place), _inode_digest(place.found), self._root.path, parts)
+        self._check_is_inside(resolved, text)
+        _check_is_file(resolved, text, ends_as_directory=resolver.ends_as_directory)
+        parts = resolved.names[len(self._root.names) :]
+        readable = resolved.path if self._project is None else "/".join(parts)
+        return FileId(readable, self._digest(resolved), _inode_digest(resolved.stat), self._root.path, parts)
 
-    def _check_is_inside(self, place: Place, text: str) -> None:
-        if not place.is_below(self._root):
+    def _check_is_inside(self, resolved: ResolvedPath, text: str) -> None:
+        if not resolved.is_below(self._root):
             raise InvalidRequest(f"{text!r} is outside the root {self._root.path!r}")
 
-    def _digest(self, place: Place) -> str:
+    def _digest(self, resolved: ResolvedPath) -> str:
         if self._project is None:
-            return _digest("/" + "/".join(place.keys))
-        parts = place.names[len(self._root.names) :]
+            return _digest("/" + "/".join(resolved.keys))
+        parts = resolved.names[len(self._root.names) :]
         return _digest(self._project, "/".join(_ANY_MACHINE.key(name) for name in parts))
 
 
 def check_project(project: str) -> str:
-    """``project`` in NFC if it can name a project."""
+    """Return ``project`` in NFC if it is a valid name of a project."""
     if not isinstance(project, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
         raise InvalidRequest(f"a project's name must be text, not {type(project).__name__}")
     if not project or not project.isprintable():
@@ -131,12 +120,12 @@ def check_project(project: str) -> str:
     return name
 
 
-def _check_is_file(place: Place, text: str, *, ends_as_directory: bool) -> None:
-    if place.found is not None and stat.S_ISDIR(place.found.st_mode):
+def _check_is_file(resolved: ResolvedPath, text: str, *, ends_as_directory: bool) -> None:
+    if resolved.stat is not None and stat.S_ISDIR(resolved.stat.st_mode):
         raise InvalidRequest(f"{text!r} is a directory; only files can be locked")
     if ends_as_directory:
         raise InvalidRequest(f"{text!r} is the name of a directory; only files can be locked")
-    if place.found is not None and not stat.S_ISREG(place.found.st_mode):
+    if resolved.stat is not None and not stat.S_ISREG(resolved.stat.st_mode):
         raise InvalidRequest(f"{text!r} is not a regular file")
 
 

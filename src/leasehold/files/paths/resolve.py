@@ -1,4 +1,4 @@
-"""From any spelling of a path to the one place that it means."""
+"""Resolves a path, however it is spelled: dots, symbolic links, case and normal forms."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leasehold.errors import InvalidRequest
-from leasehold.files.paths.case_folding import EXACT, Fold
+from leasehold.files.paths.case_folding import EXACT, NameRules
 
 if TYPE_CHECKING:
-    from leasehold.files.paths.case_folding import Folding
+    from leasehold.files.paths.case_folding import NameRulesSource
 
 MAX_PATH_BYTES = 4095
 MAX_NAME_BYTES = 255
@@ -20,29 +20,29 @@ MAX_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a path leads: absolute, without dots and links.
+class ResolvedPath:
+    """An absolute path without dots and links.
 
-    ``keys`` has one text for each of ``names``, the same for every way to write it. ``found`` is what is there; None
-    if nothing is, or not yet.
+    ``keys`` has one text for each of ``names``, the same for all spellings of the name. ``stat`` is the state of what is
+    there; None if nothing is, or not yet.
     """
 
     names: tuple[str, ...]
     keys: tuple[str, ...]
-    found: os.stat_result | None
+    stat: os.stat_result | None
 
     @property
     def path(self) -> str:
-        """As the operating system wants it."""
+        """The path as text, for the operating system."""
         return "/" + "/".join(self.names)
 
-    def is_below(self, other: Place) -> bool:
-        """Whether this is ``other`` itself or something in it."""
+    def is_below(self, other: ResolvedPath) -> bool:
+        """True if this is ``other`` itself or something in it."""
         return self.keys[: len(other.keys)] == other.keys
 
 
 def check_path(path: str | os.PathLike[str]) -> str:
-    """``path`` as text if it can be the name of a file."""
+    """Return ``path`` as text if it can be the name of a file."""
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
         raise InvalidRequest(f"a path must be text, not {type(text).__name__}")
@@ -59,115 +59,108 @@ def check_path(path: str | os.PathLike[str]) -> str:
     return text
 
 
-class Walk:
-    """One step through a path after another, as the kernel goes, but also on where nothing is yet.
+class PathResolver:
+    """Resolves a path name by name, as the kernel does, and continues where nothing exists yet.
 
-    A name that is not there as it is spelled, but in another normal form (or case, in a directory that folds it),
-    means what is there. A link that leads nowhere means the place where it leads.
+    A name that exists only in another normal form (or case, in a directory that folds it) means the one that exists.
+    A link to nothing means the path that it leads to. ``ends_as_directory``: the path ends as ``a/``, ``a/.`` or ``a/..``.
     """
 
-    def __init__(self, path: str, start: Place | None, folding: Folding) -> None:
+    def __init__(self, path: str, start: ResolvedPath | None, name_rules: NameRulesSource) -> None:
         self._path = path
-        self._folding = folding
+        self._name_rules = name_rules
         self._names = list(start.names) if start and not path.startswith("/") else []
         self._keys = list(start.keys) if start and not path.startswith("/") else []
         self._found: os.stat_result | None = None
         self._todo = path.split("/")[::-1]
         self._links = 0
-        self._ends_as_directory = False
+        self.ends_as_directory = False
 
     @property
-    def here(self) -> Place:
-        """How far it came."""
-        return Place(tuple(self._names), tuple(self._keys), self._found)
+    def position(self) -> ResolvedPath:
+        """The part that is resolved so far."""
+        return ResolvedPath(tuple(self._names), tuple(self._keys), self._found)
 
-    def to_the_end(self) -> Place:
-        """The place that the path means; `InvalidRequest` if there can be none."""
-        self._look()
+    def resolve(self) -> ResolvedPath:
+        """Resolve the whole path; `InvalidRequest` if that is not possible."""
+        self._stat()
         while self._todo:
             name = self._todo.pop()
             if name in {"", "."}:
-                self._ends_as_directory = True
+                self.ends_as_directory = True
                 self._check_is_directory()
             elif name == "..":
-                self._ends_as_directory = True
+                self.ends_as_directory = True
                 self._check_is_directory()
                 del self._names[-1:], self._keys[-1:]
-                self._look()
+                self._stat()
             else:
-                self._ends_as_directory = False
-                self._enter(name)
-        return self.here
+                self.ends_as_directory = False
+                self._descend(name)
+        return self.position
 
-    @property
-    def ends_as_directory(self) -> bool:
-        """Whether the last part says that a directory is meant, as in ``a/``, ``a/.`` and ``a/..``."""
-        return self._ends_as_directory
-
-    def _enter(self, name: str) -> None:
+    def _descend(self, name: str) -> None:
         self._check_is_directory()
         if len(name.encode(errors="surrogateescape")) > MAX_NAME_BYTES:
             raise InvalidRequest(f"{self._path!r} has a name of more than {MAX_NAME_BYTES} bytes in it")
-        fold = self._fold()
+        rules = self._find_rules()
         if not _is_unicode(name):
             raise InvalidRequest(f"{self._path!r} leads to a name that is not valid Unicode")
         self._names.append(name)
-        self._keys.append(fold.key(name))
+        self._keys.append(rules.key(name))
         is_there = self._found is not None
-        self._look()
-        if self._found is None and is_there and (fold.folds_case or not name.isascii()):
-            self._look_for_other_spelling(fold)
+        self._stat()
+        if self._found is None and is_there and (rules.folds_case or not name.isascii()):
+            self._find_other_spelling(rules)
         if self._found is not None and stat.S_ISLNK(self._found.st_mode):
-            self._follow()
+            self._follow_link()
 
-    def _follow(self) -> None:
+    def _follow_link(self) -> None:
         self._links += 1
         if self._links > MAX_LINKS:
-            raise InvalidRequest(
-                f"{self._path!r} has too many symbolic links in it, or they go round in a circle"
-            )
+            raise InvalidRequest(f"{self._path!r} has too many symbolic links in it, or they form a loop")
         try:
-            target = os.readlink(self.here.path)  # noqa: PTH115 - a Path drops the slash at the end
-        except OSError as error:  # it was one a moment ago
+            target = os.readlink(self.position.path)  # noqa: PTH115 - a Path drops the slash at the end
+        except OSError as error:  # it was a link a moment ago
             raise InvalidRequest(f"{self._path!r} was changed while it was looked up") from error
         if target.startswith("/"):
             self._names, self._keys = [], []
         else:
             del self._names[-1], self._keys[-1]
         self._todo += target.split("/")[::-1]
-        self._look()
+        self._stat()
 
-    def _look(self) -> None:
+    def _stat(self) -> None:
         try:
-            self._found = os.lstat(self.here.path)
+            self._found = os.lstat(self.position.path)
         except FileNotFoundError:
             self._found = None
-        except NotADirectoryError:  # replaced by a file since we looked
+        except NotADirectoryError:  # its parent was replaced by a file
             self._found = None
         except OSError as error:
             raise InvalidRequest(f"{self._path!r} cannot be looked up: {error.strerror}") from error
 
-    def _look_for_other_spelling(self, fold: Fold) -> None:
+    def _find_other_spelling(self, rules: NameRules) -> None:
         wanted, asked = self._keys[-1], self._names[-1]
         directory = "/" + "/".join(self._names[:-1])
         try:
-            same = [name for name in os.listdir(directory) if fold.key(name) == wanted]  # noqa: PTH208 - names only
-        except OSError:  # a directory that may be passed through but not read
+            same = [name for name in os.listdir(directory) if rules.key(name) == wanted]  # noqa: PTH208 - names only
+        except OSError:  # it may be passed through but not read
             return
-        # The one in NFC if there are several: which one it is must not depend on the order of the directory.
+        # The one in NFC if there are several: the choice must not depend on the order of the directory.
         for name in sorted(same, key=lambda each: (EXACT.key(each) != each, each)):
             self._names[-1] = name
-            self._look()
+            self._stat()
             if self._found is not None:
                 return
         self._names[-1] = asked
 
-    def _fold(self) -> Fold:
-        """How the directory compares names in which we are, or the nearest one that exists."""
+    def _find_rules(self) -> NameRules:
+        """The name rules of the current directory, or of the nearest one that exists."""
         depth = len(self._names)
         while self._found is None and depth > 0 and not os.path.lexists("/" + "/".join(self._names[:depth])):
             depth -= 1
-        return self._folding.of("/" + "/".join(self._names[:depth]))
+        return self._name_rules.rules_of("/" + "/".join(self._names[:depth]))
 
     def _check_is_directory(self) -> None:
         if self._found is not None and not stat.S_ISDIR(self._found.st_mode):

@@ -1,4 +1,4 @@
-"""Opening what an identity means, and nothing that was put in its place since."""
+"""Opens a file's directory without following links that were put in its path."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @contextmanager
-def open_directory_of(file: FileId, *, make: bool = False) -> Generator[int]:
+def open_parent_directory(file: FileId, *, make: bool = False) -> Generator[int]:
     """The file's directory as a descriptor, reached from the root without following any link.
 
-    An identity has no links in it. One that is met here was put there since, perhaps to lead us out of the root:
-    `InvalidRequest`. ``make`` makes directories that are missing; without it they are a `FileNotFoundError`.
+    An identity contains no links. One that is met here was put there since, perhaps to lead out of the root:
+    `InvalidRequest`. ``make`` creates missing directories; without it they are a `FileNotFoundError`.
     """
     opened = _open_without_links(file, file.root, None)
     try:
@@ -35,8 +35,8 @@ def open_directory_of(file: FileId, *, make: bool = False) -> Generator[int]:
         os.close(opened)
 
 
-def refuse_link(file: FileId) -> InvalidRequest:
-    """What to raise when a link stands where none was."""
+def link_error(file: FileId) -> InvalidRequest:
+    """The error for a link in a place where there was none."""
     return InvalidRequest(f"{file.path!r} has become a symbolic link, or a directory on the way to it has")
 
 
@@ -46,7 +46,7 @@ def _open_inner(file: FileId, name: str, outer: int, *, make: bool) -> int:
     except FileNotFoundError:
         if not make:
             raise
-    with suppress(FileExistsError):  # somebody else has made it meanwhile
+    with suppress(FileExistsError):  # another process has created it
         os.mkdir(name, dir_fd=outer)
         os.fsync(outer)
     return _open_without_links(file, name, outer)
@@ -56,7 +56,7 @@ def _open_without_links(file: FileId, name: str, outer: int | None) -> int:
     try:
         return os.open(name, _DIRECTORY, dir_fd=outer)
     except OSError as error:
-        # ENOTDIR is what Linux says of a link when only a directory will do.
+        # Linux reports ENOTDIR for a link when only a directory is accepted.
         if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-            raise refuse_link(file) from error
+            raise link_error(file) from error
         raise

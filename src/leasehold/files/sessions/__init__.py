@@ -1,1 +1,1 @@
-"""Sessions, which hold file locks, and what the store keeps of them."""
+"""Sessions: their verbs, their history in the store, and the files that they hold."""

@@ -1,4 +1,4 @@
-"""Rooms: people who edit a file together hold it as one, and sessions are told so."""
+"""Holds a file for people who edit it together (a room); sessions get the reason ``room_busy``."""
 
 from __future__ import annotations
 
@@ -9,38 +9,40 @@ from leasehold.core.lease import LeaseState
 from leasehold.core.multi_lock import acquire_in_turn, release_each
 from leasehold.core.replies import Owner
 from leasehold.errors import InvalidRequest, LockBusy
-from leasehold.files.sessions.claims import shorten
-from leasehold.files.sessions.conflicts import refusal
+from leasehold.files.sessions.claims import shorten_path
+from leasehold.files.sessions.conflicts import busy_error
 from leasehold.files.sessions.entries import Entry
+from leasehold.files.sessions.held_file import FileVerbs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.files.sessions.context import Office, Path
-    from leasehold.files.sessions.held_file import FileHold
+    from leasehold.files.sessions.context import Path, SessionContext
+    from leasehold.files.sessions.held_file import HeldFile
 
 L = TypeVar("L", bound=LeaseState)
-H = TypeVar("H", bound="FileHold[Any]")
-_HOLDER_AT_MOST = 200
+H = TypeVar("H", bound="HeldFile[Any]")
+_MAX_HOLDER = 200
 
 
-class Room(Generic[L, H]):
-    """One room over one file. It has no session, no history and no limit: it ends with its opener."""
+class CoEditing(Generic[L, H]):
+    """One room over one file. It has no session, no history and no rate limit: it ends with its opener."""
 
-    def __init__(self, office: Office[L], holder: Any, make_hold: Callable[..., H]) -> None:
-        if not isinstance(holder, str) or not holder.isprintable() or not 0 < len(holder) <= _HOLDER_AT_MOST:
-            raise InvalidRequest(f"a room's holder is 1 to {_HOLDER_AT_MOST} printable characters")
-        self._office = office
+    def __init__(self, context: SessionContext[L], holder: Any, make_lease: Callable[..., H]) -> None:
+        if not isinstance(holder, str) or not holder.isprintable() or not 0 < len(holder) <= _MAX_HOLDER:
+            raise InvalidRequest(f"a room's holder is 1 to {_MAX_HOLDER} printable characters")
+        self._context = context
         self._holder = holder
-        self._make_hold = make_hold
+        self._make_lease = make_lease
 
     async def open(self, path: Path, ttl: float | None, wait: float | None) -> H:
         """The file, held by the room."""
-        allowed, trimmed = self.trim(ttl)
-        file = await self._office.identify(path)
-        engine = self._office.engine
-        entry = Entry("", file.path, file.lock_names, "write", "held", allowed, self._office.now(), 0)
-        shown: dict[str, Any] = {"room": self._holder, "mode": "write", "path": shorten(file.path)}
+        context = self._context
+        allowed, trimmed = context.trim_ttl(ttl)
+        file = await context.identify(path)
+        engine = context.engine
+        entry = Entry("", file.path, file.lock_names, "write", "held", allowed, context.now(), 0)
+        shown: dict[str, Any] = {"room": self._holder, "mode": "write", "path": shorten_path(file.path)}
         own = {
             name: Owner(secrets.token_hex(16), shown if name == file.sha256 else {**shown, "link": True})
             for name in file.lock_names
@@ -49,18 +51,15 @@ class Room(Generic[L, H]):
             engine, file.lock_names, allowed, wait, engine.clock.now(), "exclusive", None, True, owners=own
         )
         try:
-            leases = await self._office.watch(work)
+            leases = await context.watch_outage(work)
         except LockBusy as busy:
-            raise refusal(busy, file.path, session=None, wait=wait) from busy
-        return self._make_hold(engine, leases, self, entry, trimmed=trimmed)
+            raise busy_error(busy, file.path, session=None, wait=wait) from busy
+        verbs = FileVerbs(self._release, _upgrade, context.trim_ttl)
+        return self._make_lease(engine, leases, verbs, entry, trimmed=trimmed)
 
-    async def give_back(self, hold: H) -> None:
-        """Close the room."""
-        await self._office.watch(release_each(self._office.engine, list(hold)))
+    async def _release(self, hold: HeldFile[Any]) -> None:
+        await self._context.watch_outage(release_each(self._context.engine, list(hold)))
 
-    async def upgrade(self, hold: H, wait: float | None) -> None:
-        """A room may write anyway."""
 
-    def trim(self, ttl: float | None) -> tuple[float, bool]:
-        """As for sessions."""
-        return self._office.trim(ttl)
+async def _upgrade(hold: HeldFile[Any], wait: float | None) -> None:
+    """Do nothing: a room holds its file for writing."""

@@ -1,4 +1,4 @@
-"""Refusals that say who has a file, since when, for what, for how long, and what to do next."""
+"""Builds the errors for a file that is held: by whom, since when, for what, for how long, and what to do next."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from leasehold.errors import FileBusy, FileTimeout, LockBusy, UpgradeRefused, de
 if TYPE_CHECKING:
     from leasehold.core.replies import Mode
     from leasehold.errors import ContentionReason, Holder
+    from leasehold.files.lock_store import UpgradeConflict
 
 
 def is_room(holder: Holder | None) -> bool:
-    """Whether people edit the file together."""
+    """True if people edit the file together."""
     return isinstance(holder, dict) and "room" in holder
 
 
-def refusal(busy: LockBusy, path: str, *, session: str | None, wait: float | None) -> FileBusy:
-    """The refusal of a lock as that of the file at ``path``, for a ``session`` that was willing to ``wait``."""
+def busy_error(busy: LockBusy, path: str, *, session: str | None, wait: float | None) -> FileBusy:
+    """The error of a lock as that of the file at ``path``, for a ``session`` that asked for ``wait``."""
     details: dict[str, Any] = {
         "holder": busy.holder,
         "retry_after": busy.retry_after,
@@ -37,16 +38,16 @@ def refusal(busy: LockBusy, path: str, *, session: str | None, wait: float | Non
     return FileBusy(path, reason=reason, **details)
 
 
-def upgrade_refusal(
-    path: str, holder: Holder | None, since: float | None, remaining: float
-) -> UpgradeRefused:
-    """For the second of two readers who both want to write."""
+def deadlock_error(path: str, conflict: UpgradeConflict) -> UpgradeRefused:
+    """The error for the second of two readers that both want to write."""
+    other = conflict.holding
+    holder = other and other.holder
     return UpgradeRefused(
         path,
         reason="lock_contended",
         holder=holder,
-        held_since=since,
-        retry_after=remaining,
+        held_since=other and other.since,
+        retry_after=conflict.remaining,
         mode="shared",
         message=(
             f"{path!r} cannot be upgraded: {describe_file_holder(holder)} reads it too and was first to ask for "
@@ -56,9 +57,9 @@ def upgrade_refusal(
 
 
 def describe_file_holder(holder: Holder | None) -> str:
-    """One readable phrase for who has a file."""
+    """One readable phrase for the holder of a file."""
     if not isinstance(holder, dict):
-        return "somebody" if holder is None else holder
+        return "another session" if holder is None else holder
     if "room" in holder:
         return f"the room of {holder['room']}"
     if "session" not in holder:
@@ -78,16 +79,16 @@ def _message(busy: LockBusy, path: str, session: str | None, wait: float | None)
         until = f", and it is free in {busy.retry_after:.1f} s at the latest unless that is renewed"
     waited = f" (waited {wait:g} s)" if wait else ""
     return (
-        f"{path!r} is {_doing(busy.mode)} by {describe_file_holder(busy.holder)}{since}{what_for}{until}{waited}; "
-        f"{_what_next(busy, session, wait)}"
+        f"{path!r} is {_describe_mode(busy.mode)} by {describe_file_holder(busy.holder)}"
+        f"{since}{what_for}{until}{waited}; {_next_step(busy, session, wait)}"
     )
 
 
-def _doing(mode: Mode | None) -> str:
+def _describe_mode(mode: Mode | None) -> str:
     return {"shared": "being read", "exclusive": "held for writing"}.get(mode or "", "waited for")
 
 
-def _what_next(busy: LockBusy, session: str | None, wait: float | None) -> str:
+def _next_step(busy: LockBusy, session: str | None, wait: float | None) -> str:
     holder = busy.holder
     if is_room(holder):
         return "people edit it together: work on another file, or ask them to close the room"

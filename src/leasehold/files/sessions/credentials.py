@@ -1,8 +1,8 @@
-"""Who a session is: its id, which everybody may know, and its secret, which acts for it.
+"""Credentials of a session: its id, which is public, and its secret, which acts for it.
 
-The secret never leaves the process. The store has a digest of it, by which it knows the session again. The tokens of the
-session's leases are derived from it: a process that was started anew can work them out from what is written down
-in the store, and whoever only reads the store's history cannot.
+The secret never leaves the process. The store has a digest of it, which identifies the session. The tokens of the
+session's leases are derived from it: a restarted process can compute them from the history in the store, and a reader
+of the history without the secret cannot.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _TOKEN_DIGITS = 32
 
 
 def check_session_id(session_id: Any) -> str:
-    """``session_id`` itself if it can be one."""
+    """Return ``session_id`` if it is a valid one."""
     if not isinstance(session_id, str) or _SESSION_ID.fullmatch(session_id) is None:
         raise InvalidRequest("a session id is 1 to 128 of the letters a-z and A-Z, digits, - and _")
     return session_id
 
 
 class Secret:
-    """What acts for a session. It is never shown: not in a log, not in a traceback, not by accident."""
+    """Acts for a session. It appears in no log and no traceback."""
 
     __slots__ = ("_value",)
 
@@ -39,16 +39,16 @@ class Secret:
         return "<Secret>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a session's secret does not travel")
+        raise TypeError("a session's secret cannot be pickled or copied")
 
     @classmethod
     def new(cls) -> Secret:
-        """A random one, of 256 bits."""
+        """A random secret of 256 bits."""
         return cls(secrets.token_hex(32))
 
     @classmethod
     def given(cls, value: Any) -> Secret:
-        """One that the caller has kept. It is not repeated in the complaint."""
+        """A secret that the caller has kept. The error does not repeat it."""
         if not isinstance(value, str) or _SECRET.fullmatch(value) is None:
             raise InvalidRequest("a session's secret is 32 to 256 printable ASCII characters without spaces")
         return cls(value)
@@ -58,14 +58,14 @@ class Secret:
         return self._value
 
     def digest(self) -> str:
-        """What the store knows it by. A plain hash will do: nobody finds 128 random bits by trying."""
+        """The digest that the store has. A plain hash is enough: 128 random bits cannot be found by trying."""
         return hashlib.sha256(self._value.encode()).hexdigest()
 
-    def is_of(self, digest: str) -> bool:
-        """Whether the digest is this secret's, compared in constant time."""
+    def matches(self, digest: str) -> bool:
+        """True if the digest is that of this secret; compared in constant time."""
         return hmac.compare_digest(self.digest(), digest)
 
     def token(self, field: str, turn: int, name: str) -> str:
-        """The token of the lease on the lock ``name`` that is written down as ``field``, in its ``turn``-th life."""
+        """The token of the lease on the lock ``name`` behind the entry ``field``, in its ``turn``-th turn."""
         words = f"leasehold file lease\0{field}\0{turn}\0{name}"
         return hmac.new(self._value.encode(), words.encode(), "sha256").hexdigest()[:_TOKEN_DIGITS]

@@ -1,4 +1,4 @@
-"""What is written down about a session's locks, so that a process that is started anew can take them back."""
+"""History entries of a session's files, from which a restarted process can restore its locks."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 Access = Literal["read", "write"]
-"""What a file is locked for."""
+"""The access that a file is locked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file that the session holds, or has asked for.
+    """One file that the session holds, or has requested.
 
-    Written as ``asked`` *before* the store is asked for the lock, and as ``held`` before the session is told that it has it:
-    the session and its locks live in different slots of a cluster, so no one step can change both. A crash in between
-    leaves an entry without a lock, which is harmless, and never a lock without an entry. In the same way it goes
-    after the lock has been given back.
+    Written as ``asked`` *before* the lock is requested, and as ``held`` before the session gets it: the session and its
+    locks live in different slots of a cluster, so no one step can change both. A crash in between leaves an entry
+    without a lock, which is harmless, and never a lock without an entry. In the same way the entry is removed after
+    the lock has been released.
 
     ``names`` are the locks behind the file: that of ``path``, those of ``links``, which are other paths of the same file
-    that were asked for with it, and that of the inode if it has several. One file is one entry, so its locks are had,
-    restored and given back together. The token of each follows from the session's secret, ``field`` and a turn. Each
-    restore begins a new turn, so that the process before loses the lease in the same moment; ``turn`` is the last that
-    was begun and ``settled`` the last that is known to have got it, so a lease that is alive has one of these. Who begins
-    a turn compares what was there before, and stamps it: two who begin at once must not get the same token.
+    that were acquired with it, and that of the inode if it has several. One file is one entry, so its locks are held,
+    restored and released together. The token of each is derived from the session's secret, ``field`` and a turn. Each
+    restore begins a new turn, so that the process before loses the lease at the same moment; ``turn`` is the last that
+    was begun and ``settled`` the last that is known to have got the lease, so a lease that is alive has one of these. A
+    turn is begun by comparing the stored entry, and stamped: two processes that begin at once must not get one token.
     """
 
     field: str
@@ -44,38 +44,38 @@ class Entry:
     stamp: str = ""
     links: tuple[str, ...] = ()
     unknown: dict[str, Any] = dataclasses.field(default_factory=dict[str, Any], compare=False, repr=False)
-    """What a later version has written besides; it is written back."""
+    """Members that a later version has added; they are written back."""
     text: str | None = dataclasses.field(default=None, compare=False, repr=False)
-    """The entry as it was read, word for word: a later version may spell the same differently."""
+    """The entry as it was read, literally: a later version may encode the same differently."""
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """All names of the file that were asked for; the lock of each stands at the same place in ``names``."""
+        """All paths under which the file was acquired; the lock of each has the same index in ``names``."""
         return (self.path, *self.links)
 
     def but(self, **changes: Any) -> Entry:
-        """The entry with some of it changed."""
+        """A copy with some members changed."""
         return replace(self, text=None, **changes)
 
     def next_turn(self, *, epoch: int) -> Entry:
-        """The entry with a turn that nobody else has begun, once it is written down in the place of this one."""
+        """A copy with a new turn, which is unique to this process once the copy is stored in the place of this one."""
         return self.but(turn=self.turn + 1, epoch=epoch, stamp=secrets.token_hex(8))
 
     def encode(self) -> str:
-        """As the store keeps it. There is nothing secret in it."""
+        """The entry as the store keeps it. It contains no secret."""
         if self.text is not None:
             return self.text
-        known = {name: value for name in _WRITTEN if (value := getattr(self, name)) is not None}
+        known = {name: value for name in _ENCODED if (value := getattr(self, name)) is not None}
         return json.dumps({**self.unknown, **known}, ensure_ascii=True, separators=(",", ":"))
 
 
-_WRITTEN = [each.name for each in dataclasses.fields(Entry) if each.name not in {"field", "unknown", "text"}]
+_ENCODED = [each.name for each in dataclasses.fields(Entry) if each.name not in {"field", "unknown", "text"}]
 
 
-def read_entry(field: str, text: str) -> Entry:
-    """What `Entry.encode` wrote."""
+def decode_entry(field: str, text: str) -> Entry:
+    """Reverse `Entry.encode`."""
     known: dict[str, Any] = json.loads(text)
-    unknown = {name: known.pop(name) for name in list(known) if name not in _WRITTEN}
+    unknown = {name: known.pop(name) for name in list(known) if name not in _ENCODED}
     for name in ("names", "links"):
         known[name] = tuple(known.get(name, ()))
     return Entry(field=field, unknown=unknown, text=text, **known)

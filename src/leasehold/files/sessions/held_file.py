@@ -1,16 +1,17 @@
-"""A file that is held: what is known of it, whichever world its holder lives in."""
+"""Files that are held: their leases and entries, for asyncio and for threads."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core.lease import LeaseState
 from leasehold.core.multi_lock import LeasesState
 from leasehold.errors import LeaseLost
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Coroutine, Generator, Sequence
 
     from leasehold.core.engine import Engine
     from leasehold.core.ports import Signal
@@ -19,50 +20,43 @@ if TYPE_CHECKING:
 
 L = TypeVar("L", bound=LeaseState)
 
-
-_TAKEN = "another process of its session has restored it, or somebody took the lock by force"
+_TAKEN = "another process of its session has restored it, or its lock was taken by force"
 
 
 def lost_file(path: str, reason: LossReason) -> LeaseLost:
-    """The loss of a file's lock, for those who know it by its path."""
+    """The loss of a file's lock, by the path of the file."""
     return LeaseLost(path, reason, why=_TAKEN if reason == "taken" else None)
 
 
-class Owner(Protocol):
-    """Who keeps the books of a held file."""
+@dataclass(frozen=True, slots=True)
+class FileVerbs:
+    """The verbs of a held file that differ between a session and co-editing."""
 
-    async def give_back(self, hold: FileHold[Any]) -> None:
-        """End its leases, and forget it."""
-        ...
-
-    async def upgrade(self, hold: FileHold[Any], wait: float | None) -> None:
-        """Turn it from reading to writing."""
-        ...
-
-    def trim(self, ttl: float | None) -> tuple[float | None, bool]:
-        """The ttl that is allowed, and whether that is less than what was asked for."""
-        ...
+    release: Callable[[HeldFile[Any]], Coroutine[Any, Any, None]]
+    upgrade: Callable[[HeldFile[Any], float | None], Coroutine[Any, Any, None]]
+    trim_ttl: Callable[[float | None], tuple[float, bool]]
+    """The ttl that is allowed, and True if that is less than the one given."""
 
 
-class FileHold(LeasesState[L]):
+class HeldFile(LeasesState[L]):
     """One file that is held: its lock, and for a file with several hard links that of the inode.
 
-    It counts as held only while all are. ``trimmed`` says that a longer ttl was asked for than is allowed.
+    It counts as held only while all of them are. ``trimmed``: a longer ttl was requested than is allowed.
     """
 
     upgrading: Signal | None = None
 
     def __init__(
-        self, engine: Engine[L], leases: Sequence[L], owner: Owner, entry: Entry, *, trimmed: bool = False
+        self, engine: Engine[L], leases: Sequence[L], verbs: FileVerbs, entry: Entry, *, trimmed: bool
     ) -> None:
         super().__init__(engine, leases)
-        self._owner = owner
-        self._group: FileHolds[L, Any] | None = None
+        self._verbs = verbs
+        self._group: HeldFiles[L, Any] | None = None
         self.entry = entry
         self.trimmed = trimmed
         self.is_forgotten = False
-        self._is_ending = False
-        self._ending = engine.concurrency.signal()
+        self._is_releasing = False
+        self._release_begun = engine.concurrency.signal()
 
     def __repr__(self) -> str:
         state = self.loss() or f"{self.remaining():.1f} s left"
@@ -70,12 +64,12 @@ class FileHold(LeasesState[L]):
 
     @property
     def path(self) -> str:
-        """The file as people know it."""
+        """The file's path for people: absolute, or in a project relative to its root."""
         return self.entry.path
 
     @property
     def mode(self) -> Access:
-        """What it may be used for: ``read`` or ``write``."""
+        """The access that it is held for: ``read`` or ``write``."""
         return self.entry.mode
 
     @property
@@ -89,11 +83,11 @@ class FileHold(LeasesState[L]):
 
     @property
     def ttl(self) -> float:
-        """For how many seconds it is granted or renewed."""
+        """The seconds for which it is granted or renewed."""
         return self._leases[self.entry.names[0]].ttl
 
     def loss(self) -> LossReason | None:
-        """Why it is not held any more; of files that are held together, why they are not."""
+        """The reason why it is not held, or not held together with the rest of its group; None while it is."""
         return super().loss() if self._group is None else self._group.loss()
 
     def check(self) -> None:
@@ -103,7 +97,7 @@ class FileHold(LeasesState[L]):
 
     async def renew_all(self, ttl: float | None) -> None:
         """Renew its leases; `LeaseLost` if it has ended."""
-        with self.named():
+        with self.loss_by_path():
             for name in self.entry.names:
                 await self._renew(name, ttl)
 
@@ -114,77 +108,77 @@ class FileHold(LeasesState[L]):
         except LeaseLost:
             if self[name] is lease:
                 raise
-            # Upgraded while we waited for our turn.
+            # It was upgraded while this renewal waited for its turn.
             await self._engine.renew(self[name], ttl)
 
     @contextmanager
-    def named(self) -> Generator[None]:
-        """Have the loss of a lock told as that of the file."""
+    def loss_by_path(self) -> Generator[None]:
+        """Raise the loss of a lock as that of the file."""
         try:
             yield
         except LeaseLost as lost:
             raise lost_file(self.path, lost.reason) from lost
 
-    async def give_back(self) -> None:
-        """End its leases, and forget it."""
-        await self._owner.give_back(self)
+    async def release_all(self) -> None:
+        """End its leases, and remove its entry."""
+        await self._verbs.release(self)
 
-    def join(self, group: FileHolds[L, Any], lost: Any) -> None:
+    def join(self, group: HeldFiles[L, Any], lost: Any) -> None:
         """Count as held only while all files of the group are."""
         self._group = group
         self._lost = lost
 
     def begin_upgrade(self, mine: Signal) -> Signal:
-        """Take the turn to upgrade it; whose turn it is, if not mine. One atomic step, because threads may share it."""
+        """Begin the turn ``mine`` unless one is under way; the turn that is. One atomic step, because of threads."""
         return self.__dict__.setdefault("upgrading", mine)
 
     def end_upgrade(self) -> None:
-        """Give the turn back, and wake whoever waits for it."""
+        """End the turn, and wake those that wait for it."""
         self.__dict__.pop("upgrading").set()
 
     async def stop_upgrading(self) -> None:
-        """On return no upgrade is under way, and none begins: the leases that it has now are those to give back."""
-        # Noted before looking: an upgrade takes its turn first, and looks at this after that.
-        self._is_ending = True
-        self._ending.set()
+        """On return no upgrade is under way, and none begins: the leases that it has now are those to release."""
+        # Set before looking: an upgrade takes its turn first, and looks at this after that.
+        self._is_releasing = True
+        self._release_begun.set()
         try:
-            # In a forked child it is the parent's upgrade, and nobody would ever tell us of its end.
+            # In a forked child it is the parent's upgrade, whose end would never be signalled here.
             while (turn := self.upgrading) is not None and all(lease.is_ours for lease in self):
                 await turn.wait()
         except BaseException:
-            self.renounce()  # nobody will give it back after this
+            self.release_in_background()  # otherwise they would stay held, because this release ends here
             raise
 
-    def check_wanted(self) -> None:
-        """Raise `LeaseLost` if somebody is giving it back."""
-        if self._is_ending:
+    def check_not_releasing(self) -> None:
+        """Raise `LeaseLost` if it is being released."""
+        if self._is_releasing:
             raise lost_file(self.path, "released")
 
-    async def pause(self, seconds: float) -> None:
-        """Return after so many seconds, or as soon as somebody gives it back."""
-        await self._ending.wait(seconds)
+    async def wait_for_release(self, timeout: float) -> None:
+        """Return after ``timeout`` seconds, or as soon as a release begins."""
+        await self._release_begun.wait(timeout)
 
-    def renounce(self) -> None:
-        """Give its leases back without waiting for it."""
+    def release_in_background(self) -> None:
+        """Release its leases in the background."""
         for lease in self:
             self._engine.release_in_background(lease)
 
     def exchange(self, old: L, new: L) -> None:
         """Hold ``new`` in the place of ``old``."""
-        # The end of the old one is not that of the hold.
+        # The end of the old one is not that of the file.
         new.group_signal, old.group_signal = self._lost, None
         self._leases[new.name] = new
-        self.hand_on(old, new)
+        self.on_exchange(old, new)
 
-    def hand_on(self, old: L, new: L) -> None:
-        """For subclasses: what must be told when ``old`` is lost, must be told when ``new`` is."""
-
-
-H = TypeVar("H", bound=FileHold[Any])
+    def on_exchange(self, old: L, new: L) -> None:
+        """For subclasses: move to ``new`` whatever the loss of ``old`` would have stopped."""
 
 
-class FileHolds(LeasesState[L], Generic[L, H]):
-    """Files that are held together: all of them or none. By their paths, as they were given or as people know them."""
+H = TypeVar("H", bound=HeldFile[Any])
+
+
+class HeldFiles(LeasesState[L], Generic[L, H]):
+    """Files that are held together, all of them or none; by their paths, as given or as `HeldFile.path`."""
 
     def __init__(self, engine: Engine[L], holds: Sequence[H], spellings: dict[str, H]) -> None:
         super().__init__(engine, [lease for hold in holds for lease in hold])
@@ -217,13 +211,13 @@ class FileHolds(LeasesState[L], Generic[L, H]):
         for hold in self._holds:
             await hold.renew_all(ttl)
 
-    async def give_back(self) -> None:
-        """Give each of them back, whatever happens to the others; then raise what happened first."""
+    async def release_all(self) -> None:
+        """Release each of them, also if one of them fails; then raise the first error."""
         failure: Exception | None = None
         for hold in self._holds:
             try:
-                await hold.give_back()
-            except Exception as error:  # noqa: BLE001 - the others are given back all the same
+                await hold.release_all()
+            except Exception as error:  # noqa: BLE001 - the others are released all the same
                 failure = failure or error
         if failure is not None:
             raise failure

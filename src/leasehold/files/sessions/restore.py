@@ -1,4 +1,4 @@
-"""Taking back, after a crash, what a session held: every file for itself, and told as it is."""
+"""Restores, after a crash, the files that a session held: each by itself, with a report of its outcome."""
 
 from __future__ import annotations
 
@@ -10,35 +10,33 @@ from leasehold.core.lease import LeaseState
 from leasehold.core.multi_lock import acquire_in_turn
 from leasehold.core.validation import check_duration
 from leasehold.errors import LeaseholdError, LeaseLost, LockBusy
-from leasehold.files.sessions.claims import mode_of
-from leasehold.files.sessions.conflicts import refusal
-from leasehold.files.sessions.context import quietly
+from leasehold.files.sessions.acquire import record_held
+from leasehold.files.sessions.claims import lock_mode
+from leasehold.files.sessions.conflicts import busy_error
+from leasehold.files.sessions.context import ignore_failure
 from leasehold.files.sessions.held_file import lost_file
-from leasehold.files.sessions.session_store import Change
+from leasehold.files.sessions.session_store import EntryChange
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from leasehold.errors import Holder
     from leasehold.files.sessions.entries import Access, Entry
-    from leasehold.files.sessions.held_file import FileHold
+    from leasehold.files.sessions.held_file import HeldFile
     from leasehold.files.sessions.session import SessionCore
 
 L = TypeVar("L", bound=LeaseState)
-H = TypeVar("H", bound="FileHold[Any]")
+H = TypeVar("H", bound="HeldFile[Any]")
 
 Outcome = Literal["restored", "reacquired", "lost", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Restored(Generic[H]):
-    """What became of one file.
+    """The outcome for one file.
 
-    ``restored``: the lease was alive and has the same fence, so nobody else had the file for writing in between.
-    ``reacquired``: it had ended; there is a new one with a new fence, and the file may have been changed meanwhile.
-    ``lost``: somebody else has the file, ``lost_to``, or another process of this session, which took it over or gave it
-    back in this moment; here it is not held. ``failed``: it is not
-    known (``error`` says why), and it can be tried again.
+    ``restored``: the lease was alive and has the same fence, so no other session had the file for writing in between.
+    ``reacquired``: it had ended; there is a new one with a new fence, and the file may have been changed in between.
+    ``lost``: another session has the file (``lost_to``), or another process of this session, which took it over or
+    released it at this moment; here it is not held. ``failed``: it is not known (``error`` says why); try again.
     """
 
     path: str
@@ -56,76 +54,69 @@ class Restorer(Generic[L, H]):
     def __init__(self, session: SessionCore[L, H], *, timeout: float, renew: bool) -> None:
         check_duration(timeout, "timeout")
         self._session = session
-        self._office = session.office
+        self._context = session.context
         self._engine = session.engine
         self._timeout = timeout
         self._renew = renew
 
     async def restore_all(self) -> list[Restored[H]]:
-        """A report for each file that the session held elsewhere. What it was only waiting for is forgotten."""
-        entries = await self._office.watch(self._session.book.entries())
+        """A report for each file that the session held elsewhere. Entries it was only waiting for are removed."""
+        entries = await self._context.watch_outage(self._session.store.entries())
         todo = [entry for entry in entries if entry.field not in self._session.held]
-        reports: dict[str, Restored[H]] = {}
+        reports = await self._engine.concurrency.gather([self._report(entry) for entry in todo])
+        return [report for report in reports if report is not None]
 
-        def one(entry: Entry) -> Coroutine[Any, Any, None]:
-            async def work() -> None:
-                report: Restored[H] | None
-                try:
-                    report = await self._office.attempt("restore", entry.path, lambda: self._restore(entry))
-                except LockBusy as busy:
-                    report = Restored(entry.path, entry.mode, "lost", lost_to=busy.holder, error=busy)
-                except LeaseLost as lost:  # another process of the session restores it, too
-                    holder: Holder = {"session": self._session.session_id}
-                    report = Restored(entry.path, entry.mode, "lost", lost_to=holder, error=lost)
-                except LeaseholdError as error:
-                    report = Restored(entry.path, entry.mode, "failed", error=error)
-                if report is not None:
-                    reports[entry.field] = report
-
-            return work()
-
-        await self._office.world.side_by_side([lambda entry=entry: one(entry) for entry in todo])
-        return [reports[entry.field] for entry in todo if entry.field in reports]
+    async def _report(self, entry: Entry) -> Restored[H] | None:
+        try:
+            return await self._context.run_attempt("restore", entry.path, lambda: self._restore(entry))
+        except LockBusy as busy:
+            return Restored(entry.path, entry.mode, "lost", lost_to=busy.holder, error=busy)
+        except LeaseLost as lost:  # another process of the session restores it, too
+            holder: Holder = {"session": self._session.session_id}
+            return Restored(entry.path, entry.mode, "lost", lost_to=holder, error=lost)
+        except LeaseholdError as error:
+            return Restored(entry.path, entry.mode, "failed", error=error)
 
     async def _restore(self, entry: Entry) -> Restored[H] | None:
-        """None if the session never had it."""
+        """The report for one entry; None if the session never had the file."""
         session = self._session
-        await self._office.limits.check(session.session_id, "restore")
+        await self._context.limits.check(session.session_id, "restore")
         begun = entry.next_turn(epoch=session.identity.epoch)
-        # Compared: of two processes that restore at once only one goes on from here.
-        if not await session.book.note([Change(entry.field, entry.encode(), begun.encode())]):
+        # Compared: of two processes that restore at the same time only one goes on from here.
+        if not await session.store.change([EntryChange(entry.field, entry.encode(), begun.encode())]):
             if entry.state == "asked":
                 return None
             raise lost_file(entry.path, "taken")
         leases: list[L] = []
         try:
             if found := await self._resume(entry, begun, leases):
-                (hold,) = await session.take_over([begun], leases, found)
-                # One that was got in doubt may be newer than what the session was told of.
+                (hold,) = await record_held(session, [begun], leases, found)
+                # A lease that was granted without a reply may be newer than the fence that the session knows.
                 is_same = entry.fence in {None, hold.fence}
                 outcome: Outcome = "restored" if is_same else "reacquired"
                 return Restored(hold.path, hold.mode, outcome, hold.fence, hold)
             if leases:
-                # One of two locks alone is worth nothing. Under new tokens, because these are being taken back.
+                # One of two locks alone is worth nothing. With new tokens, because these are being released.
                 self._drop(leases)
                 before, begun = begun, begun.next_turn(epoch=session.identity.epoch)
-                if not await session.book.note([Change(begun.field, before.encode(), begun.encode())]):
+                change = EntryChange(begun.field, before.encode(), begun.encode())
+                if not await session.store.change([change]):
                     raise lost_file(entry.path, "taken")
             if entry.state == "asked":
-                await session.book.forget([begun])
+                await session.store.remove([begun])
                 return None
             leases += await self._acquire(begun)
-            (hold,) = await session.take_over([begun], leases, entry.mode)
+            (hold,) = await record_held(session, [begun], leases, entry.mode)
             return Restored(hold.path, hold.mode, "reacquired", hold.fence, hold)
         except BaseException:
-            # Not given back: the entry knows of them, so the next restore finds them as long as they last.
+            # Not released: the entry shows them, so the next restore finds them as long as they last.
             for lease in leases:
                 self._engine.abandon(lease)
             raise
 
     async def _resume(self, entry: Entry, begun: Entry, leases: list[L]) -> Access | None:
-        """What the file is held for, if all of its leases are alive; ``leases`` has those that are ours now."""
-        engine, store, identity = self._engine, self._office.store, self._session.identity
+        """The access that the file is held for, if all of its leases are alive; adds those taken over to ``leases``."""
+        engine, lock_store, identity = self._engine, self._context.lock_store, self._session.identity
         own = identity.own([begun])
         modes: set[str] = set()
         for name in entry.names:
@@ -134,23 +125,24 @@ class Restorer(Generic[L, H]):
 
             async def ask(name: str = name, token: str = token, ticket: int = ticket) -> Any:
                 sent_at = engine.clock.now()
-                answer = await store.resume(name, token, ticket, entry.ttl, identity.tokens(entry, name))
-                if answer is None:
+                old_tokens = identity.possible_tokens(entry, name)
+                reply = await lock_store.resume(name, token, ticket, entry.ttl, old_tokens)
+                if reply is None:
                     return None
-                grant = trusted_grant(answer[0], sent_at, engine.clock.now())
+                grant = trusted_grant(reply[0], sent_at, engine.clock.now())
                 if grant is None:
                     raise late_grant(name, entry.ttl)
-                return grant, answer[1]
+                return grant, reply[1]
 
-            answer = await engine.retry(ask, engine.clock.now())
-            if answer is None:
+            reply = await engine.retry(ask, engine.clock.now())
+            if reply is None:
                 return None
-            grant, mode = answer
+            grant, mode = reply
             modes.add(mode)
             leases.append(
                 engine.new_lease(name, token, ticket, mode, holder, entry.ttl, grant, renew=self._renew)
             )
-        # Half an upgrade is none: what is held for writing in part only is held for reading.
+        # An upgrade that was done in part does not count: the file is held for reading.
         return "write" if modes == {"exclusive"} else "read"
 
     async def _acquire(self, begun: Entry) -> list[L]:
@@ -162,14 +154,14 @@ class Restorer(Generic[L, H]):
                 begun.ttl,
                 self._timeout,
                 engine.clock.now(),
-                mode_of(begun.mode),
+                lock_mode(begun.mode),
                 None,
                 self._renew,
                 owners=session.identity.own([begun]),
             )
         except LockBusy as busy:
-            await quietly(session.book.forget([begun]))
-            raise refusal(busy, begun.path, session=session.session_id, wait=self._timeout) from busy
+            await ignore_failure(session.store.remove([begun]))
+            raise busy_error(busy, begun.path, session=session.session_id, wait=self._timeout) from busy
 
     def _drop(self, leases: list[L]) -> None:
         for lease in leases:

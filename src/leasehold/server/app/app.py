@@ -35,7 +35,7 @@ from leasehold.server.teams.project_routes import projects_router
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from leasehold.documents.principal import Principal
+    from leasehold.documents.ports import Principal
     from leasehold.server.settings import Settings
 
 _SENT_BY_PAGES = [

@@ -61,7 +61,7 @@ class ServerMetrics:
 
     async def _keep_looking(self, hub: Hub) -> None:
         while True:
-            self._sockets.set(len(hub.attendance.connecting) + len(hub.attendance.of(None)))
+            self._sockets.set(len(hub.presence.connecting) + len(hub.presence.of(None)))
             self._rooms.set(hub.watched)
             await asyncio.sleep(_LOOK_EVERY)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Depends
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from leasehold.documents.principal import Principal
+from leasehold.documents.ports import Principal
 from leasehold.errors import NotSignedIn
 from leasehold.server.services import UsesServices  # noqa: TC001 - FastAPI reads it
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Self
 from sqlalchemy import select
 
 from leasehold.errors import StoreError
-from leasehold.runtime.asyncio_runtime import end_tasks
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
+from leasehold.runtime.subscription import keep_subscribed
 from leasehold.server.db.engine import reading
 from leasehold.server.db.models import SessionRow
 
@@ -60,16 +61,19 @@ class Revocations:
         self._known_since = 0.0
         self._hint = asyncio.Event()
         self._listeners: list[Callable[[str], None]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = AsyncioConcurrency()
 
     async def __aenter__(self) -> Self:
         await self._load()
-        self._task = asyncio.get_running_loop().create_task(self._follow(), name="leasehold-revocations")
+        self._tasks.spawn(self._follow())
+        # Without pub/sub the reading every ``every`` seconds is all there is.
+        self._tasks.spawn(
+            keep_subscribed(self._subscribe, self._hint.set, deaf_every=self._every, to="ended sessions")
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            await end_tasks({self._task})
+        await self._tasks.close()
 
     def is_ended(self, session_id: str) -> bool:
         """Whether the session has been ended, as far as is known here."""
@@ -105,14 +109,14 @@ class Revocations:
         self._known_since = now
         self._ended = {name: ended_at for name, ended_at in self._ended.items() if ended_at > oldest}
 
+    async def _subscribe(self) -> bool:
+        return await self._wire.subscribe(CHANNEL, lambda _: self._hint.set(), self._hint.set)
+
     async def _follow(self) -> None:
-        hears = False
         while True:
             try:
                 async with asyncio.timeout(_PATIENCE):
                     await self._load()
-                if not hears and (hears := await self._wire.subscribe(CHANNEL, self._hear, self._hint.set)):
-                    self._hint.set()  # for what was said between reading and hearing
             except Exception as error:  # noqa: BLE001 - whatever it is, who is signed out must be known again soon
                 _log.warning(
                     "who signs out elsewhere is not known at once: %s", error or type(error).__name__
@@ -121,6 +125,3 @@ class Revocations:
                 async with asyncio.timeout(self._every):
                     await self._hint.wait()
             self._hint.clear()
-
-    def _hear(self, _word: bytes) -> None:
-        self._hint.set()

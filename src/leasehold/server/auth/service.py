@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
     from leasehold.client import Client
-    from leasehold.documents.principal import Principal
+    from leasehold.documents.ports import Principal
     from leasehold.server.auth.signing_keys import Keys
     from leasehold.server.db.models import UserRow
     from leasehold.server.settings import Settings

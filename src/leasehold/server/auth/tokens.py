@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jwt
 
-from leasehold.documents.principal import Principal
+from leasehold.documents.ports import Principal
 from leasehold.errors import NotSignedIn
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from leasehold.documents import audit
-from leasehold.documents.access_control import Gate
+from leasehold.documents.access_control import PermissionCheck
 from leasehold.documents.outcomes import SaveAnswer
 from leasehold.documents.ports import Grant
 from leasehold.documents.state import Person
@@ -42,7 +42,7 @@ def drafts_router() -> APIRouter:
         document_id: PathId, which: Asks, user: CurrentUser, services: UsesServices
     ) -> Page[DraftSummary]:
         """For editors: open ones first, newest first."""
-        await Gate(services.access).check(user.user_id, document_id, "editor")
+        await PermissionCheck(services.access).check(user.user_id, document_id, "editor")
         found = await Drafts(services.sessions, document_id).all(which=which)
         return which.page(found, lambda each: DraftSummary(**show_draft(each)))
 
@@ -51,7 +51,7 @@ def drafts_router() -> APIRouter:
         document_id: PathId, draft_id: PathId, user: CurrentUser, services: UsesServices
     ) -> Draft:
         """For editors."""
-        await Gate(services.access).check(user.user_id, document_id, "editor")
+        await PermissionCheck(services.access).check(user.user_id, document_id, "editor")
         return Draft(**show_draft(await Drafts(services.sessions, document_id).get(draft_id)))
 
     @router.get("/{draft_id}/compare", responses=ALLOWED)
@@ -59,7 +59,7 @@ def drafts_router() -> APIRouter:
         document_id: PathId, draft_id: PathId, user: CurrentUser, services: UsesServices
     ) -> Comparison:
         """For editors: the draft beside what it was made from and what the document is now."""
-        await Gate(services.access).check(user.user_id, document_id, "editor")
+        await PermissionCheck(services.access).check(user.user_id, document_id, "editor")
         found = await Drafts(services.sessions, document_id).compare(draft_id)
         draft = Draft(**show_draft(found.draft))
         # In a thread: long texts take long.
@@ -76,7 +76,7 @@ def drafts_router() -> APIRouter:
         document_id: PathId, draft_id: PathId, asked: Restoring, editor: CurrentEditor, services: UsesServices
     ) -> Response:
         """For editors who hold the lock: it becomes a new version. Otherwise 409, and it is still a draft."""
-        await Gate(services.access).check(editor.user_id, document_id, "editor")
+        await PermissionCheck(services.access).check(editor.user_id, document_id, "editor")
         grant = Grant(document_id, editor, int(asked.fence))
         outcome = await Drafts(services.sessions, document_id).restore(draft_id, grant, asked.base_version)
         return tell_saved(SaveAnswer(outcome, await is_lost(services.locks, grant)))
@@ -86,7 +86,7 @@ def drafts_router() -> APIRouter:
         document_id: PathId, draft_id: PathId, user: CurrentUser, services: UsesServices
     ) -> Draft:
         """For its author, and for owners. It is kept, but not open any more."""
-        access = await Gate(services.access).check(user.user_id, document_id, "viewer")
+        access = await PermissionCheck(services.access).check(user.user_id, document_id, "viewer")
         drafts = Drafts(services.sessions, document_id)
         draft = await drafts.get(draft_id)
         if access.role != "owner" and draft.author_id != user.user_id:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import and_, bindparam, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from leasehold.documents.access_control import Gate
+from leasehold.documents.access_control import PermissionCheck
 from leasehold.documents.ports import Access, AccessPolicy
 from leasehold.errors import NotFound
 from leasehold.server.db.engine import reading, writing
@@ -101,7 +101,7 @@ class Documents:
     async def get(self, document_id: str, *, user_id: str) -> Row[*tuple[Any, ...]]:
         """For viewers: the document as it is, with the user's role in it."""
         found = _Found(self._sessions)
-        await Gate(found).check(user_id, document_id, "viewer")
+        await PermissionCheck(found).check(user_id, document_id, "viewer")
         return found.row
 
     async def rename(self, document_id: str, title: str, *, user_id: str) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from leasehold.documents.access_control import Gate
+from leasehold.documents.access_control import PermissionCheck
 from leasehold.documents.http.problems import busy
 from leasehold.server.auth.dependencies import CurrentUser
 from leasehold.server.documents.queries import Documents
@@ -72,7 +72,7 @@ def documents_router() -> APIRouter:
         document_id: PathId, asked: DocumentTitle, user: CurrentUser, services: UsesServices
     ) -> Document:
         """For editors, whoever has the lock: a title is not content."""
-        await Gate(services.access).check(user.user_id, document_id, "editor")
+        await PermissionCheck(services.access).check(user.user_id, document_id, "editor")
         documents = Documents(services.sessions)
         await documents.rename(document_id, asked.title, user_id=user.user_id)
         return Document(**show_document(await documents.get(document_id, user_id=user.user_id), user.user_id))
@@ -80,7 +80,7 @@ def documents_router() -> APIRouter:
     @router.delete("/{document_id}", status_code=204, responses=ALLOWED_UNLESS)
     async def delete_document(document_id: PathId, editor: CurrentEditor, services: UsesServices) -> Response:
         """For owners: with its versions and drafts. 409 if somebody else edits it right now."""
-        await Gate(services.access).check(editor.user_id, document_id, "owner")
+        await PermissionCheck(services.access).check(editor.user_id, document_id, "owner")
         row = await Documents(services.sessions).get(document_id, user_id=editor.user_id)
         edited = await Deleting(services.sessions, services.locks).document(document_id, by=editor)
         if edited is not None:

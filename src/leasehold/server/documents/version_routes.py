@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from leasehold.documents.access_control import Gate
+from leasehold.documents.access_control import PermissionCheck
 from leasehold.documents.ports import Save
 from leasehold.server.auth.dependencies import CurrentUser
 from leasehold.server.documents.content import check_size
@@ -36,7 +36,7 @@ def versions_router() -> APIRouter:
         document_id: PathId, asked: NewContent, editor: CurrentEditor, services: UsesServices
     ) -> Response:
         """For editors who hold the lock. 409 if it could not become a version: then it is kept as a draft."""
-        await Gate(services.access).check(editor.user_id, document_id, "editor")
+        await PermissionCheck(services.access).check(editor.user_id, document_id, "editor")
         size = check_size(asked.content, at_most=services.settings.max_content_bytes)
         # Before anything is kept: whoever is refused still has the text, and asks again.
         services.limiter.spend("content", editor.user_id, size)
@@ -48,7 +48,7 @@ def versions_router() -> APIRouter:
         document_id: PathId, which: Asks, user: CurrentUser, services: UsesServices
     ) -> Page[VersionSummary]:
         """For viewers, newest first."""
-        await Gate(services.access).check(user.user_id, document_id, "viewer")
+        await PermissionCheck(services.access).check(user.user_id, document_id, "viewer")
         found = await Versions(services.sessions).of(document_id, which=which)
         return which.page(found, lambda each: VersionSummary(**show_version(each)))
 
@@ -60,7 +60,7 @@ def versions_router() -> APIRouter:
         services: UsesServices,
     ) -> Version:
         """For viewers."""
-        await Gate(services.access).check(user.user_id, document_id, "viewer")
+        await PermissionCheck(services.access).check(user.user_id, document_id, "viewer")
         return Version(**show_version(await Versions(services.sessions).get(document_id, version)))
 
     return router

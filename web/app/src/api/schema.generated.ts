@@ -1,6 +1,6 @@
 // Made from the OpenAPI document of the server by `npm run generate`. Not to be edited.
 
-/** `move`: also from another tab of the same person. */
+/** `move`: also from another tab of the same user. */
 export type AcquireRequest = {
   readonly move?: boolean;
 };
@@ -117,7 +117,7 @@ export type EditedDocument = {
   readonly title: string;
 };
 
-/** The answer to a heartbeat of whoever holds the lock. */
+/** The answer to a heartbeat of the holder. */
 export type ExtendedLock = {
   readonly document_id: string;
   readonly expires_in: number | null;
@@ -128,7 +128,7 @@ export type ExtendedLock = {
   readonly version: LockVersion;
 };
 
-/** The caller holds it: `fence` goes with every save. Load the document if `content_version` is newer. */
+/** The caller holds the lock: `fence` goes with every save. Load the document if `content_version` is newer. */
 export type GrantedLock = {
   readonly content_version: number;
   readonly document_id: string;
@@ -140,12 +140,12 @@ export type GrantedLock = {
   readonly version: LockVersion;
 };
 
-/** `idle_for`: seconds since anything was touched. */
+/** `idle_for`: seconds since the last activity. */
 export type HeartbeatRequest = {
   readonly idle_for?: number | null;
 };
 
-/** What is true of a document's lock. */
+/** The state of a document's lock. */
 export type Lock = {
   readonly document_id: string;
   readonly expires_in: number | null;
@@ -155,12 +155,12 @@ export type Lock = {
   readonly version: LockVersion;
 };
 
-/** Who held the lock, newest first. */
+/** The holds of a document, newest first. */
 export type LockHistory = {
   readonly holds: readonly (PastHold)[];
 };
 
-/** Who edits; `same_user` and `tab_is_mine` from the view of whoever is told. */
+/** The holder; `same_user` and `tab_is_mine` are relative to the client that receives it. */
 export type LockHolder = {
   readonly acquired_at: number;
   readonly idle_since: number | null;
@@ -253,7 +253,7 @@ export type VersionSummaryPage = {
   readonly next_offset: number | null;
 };
 
-/** One hold: who, from when to when, and why it ended. The last three are null while it lasts. */
+/** One hold, and why it ended. The last three members are null while it lasts. */
 export type PastHold = {
   readonly acquired_at: number;
   readonly ended_at: number | null;
@@ -264,7 +264,7 @@ export type PastHold = {
   readonly user_name: string;
 };
 
-/** Somebody, as shown to others. */
+/** A user, as shown to others. */
 export type Person = {
   readonly user_id: string;
   readonly user_name: string;
@@ -309,7 +309,7 @@ export type SignedInUser = {
   readonly token_type: "bearer";
 };
 
-/** `saved`: whether the previous editor answered with a save; null if nobody had to be asked. */
+/** `saved`: whether the previous editor answered with a save; null if there was none to ask. */
 export type TakenLock = {
   readonly content_version: number;
   readonly document_id: string;
@@ -322,14 +322,14 @@ export type TakenLock = {
   readonly version: LockVersion;
 };
 
-/** Who is about to take the lock, and how long the holder may still save. */
+/** A force-take in progress: its user, and how long the holder may still save. */
 export type Taking = {
   readonly seconds_left: number;
   readonly user_id: string;
   readonly user_name: string;
 };
 
-/** Lets one socket in, once, within `expires_in` seconds. */
+/** Opens one socket, once, within `expires_in` seconds. */
 export type Ticket = {
   readonly expires_in: number;
   readonly ticket: string;

@@ -5,7 +5,7 @@
 local lock, fence, held_until, history = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ask, ttl_ms = ARGV[1], ARGV[2]
 
--- Uses: clock, fence, hold, past, telling, giving, settling
-local hold, text = settle()
-if not hold or hold.ask ~= ask then return {'busy', describe(text)} end
-return {'granted', describe(extend(hold, ask, tonumber(ttl_ms)))}
+-- Uses: clock, fence, hold, past_holds, events, transfer, expiry
+local hold, text = apply_expiry()
+if not hold or hold.ask ~= ask then return {'busy', state_json(text)} end
+return {'granted', state_json(extend(hold, ask, tonumber(ttl_ms)))}

@@ -7,19 +7,19 @@ export interface Authenticate {
   readonly data: Credentials;
 }
 
-/** The socket may be used. */
+/** The socket is ready. */
 export interface Authenticated {
   readonly type: 'authenticated';
   readonly data: Welcome;
 }
 
-/** `idle_for`: seconds since anything was touched. */
+/** `idle_for`: seconds since the last activity. */
 export interface Beat {
   readonly document_id: string;
   readonly idle_for?: number | null;
 }
 
-/** What has happened to a lock, through whom, and the state that it led to. */
+/** A change of a lock, its user, and the state that it led to. */
 export interface Change {
   readonly document_id: string;
   readonly lock_holder: LockHolder | null;
@@ -33,13 +33,13 @@ export type ClientMessage = Authenticate | Join | Leave | Heartbeat | Ping;
 /** Why the server ended a socket. */
 export type CloseCode = 1011 | 1012 | 4400 | 4401 | 4403 | 4408 | 4409 | 4413 | 4429 | 4508;
 
-/** Which document, and why: a code as in REST. */
+/** A document, and the reason: a code as in REST. */
 export interface Closed {
   readonly document_id: string;
   readonly code: string;
 }
 
-/** A token or a ticket, and which tab it is. */
+/** A token or a ticket, and the name of the tab. */
 export interface Credentials {
   readonly token?: string | null;
   readonly ticket?: string | null;
@@ -49,13 +49,13 @@ export interface Credentials {
 /** No data. */
 export type Empty = Readonly<Record<string, never>>;
 
-/** What was asked could not be done. */
+/** A message could not be handled. */
 export interface Error {
   readonly type: 'error';
   readonly data: Fault;
 }
 
-/** A code as in REST, and a sentence. */
+/** A code as in REST, and a message. */
 export interface Fault {
   readonly code: string;
   readonly message: string;
@@ -68,7 +68,7 @@ export interface ForceTaken {
   readonly data: Takeover;
 }
 
-/** The lock is still wanted. */
+/** Extend the hold. */
 export interface Heartbeat {
   readonly type: 'heartbeat';
   readonly data: Beat;
@@ -92,19 +92,19 @@ export interface Join {
   readonly data: Room;
 }
 
-/** The lock as it is; changes follow. */
+/** The lock's current state; changes follow. */
 export interface Joined {
   readonly type: 'joined';
   readonly data: Watched;
 }
 
-/** Watch it no longer. */
+/** Stop watching a document's lock. */
 export interface Leave {
   readonly type: 'leave';
   readonly data: Room;
 }
 
-/** Which document. */
+/** A document. */
 export interface Left {
   readonly document_id: string;
 }
@@ -115,7 +115,7 @@ export interface LeftRoom {
   readonly data: Left;
 }
 
-/** What is true of a document's lock. */
+/** The state of a document's lock. */
 export interface Lock {
   readonly document_id: string;
   readonly locked: boolean;
@@ -125,13 +125,13 @@ export interface Lock {
   readonly taking: Taking | null;
 }
 
-/** A lock was acquired, given back, has expired, or is about to be taken. */
+/** A lock was acquired or released, has expired, or is about to be taken. */
 export interface LockChanged {
   readonly type: 'document_locked' | 'document_unlocked' | 'document_lock_expired' | 'document_force_save_requested';
   readonly data: Change;
 }
 
-/** Who edits; `same_user` and `tab_is_mine` from the view of whoever is told. */
+/** The holder; `same_user` and `tab_is_mine` are relative to the client that receives it. */
 export interface LockHolder {
   readonly user_id: string;
   readonly user_name: string;
@@ -150,37 +150,37 @@ export interface LockVersion {
 /** No data. */
 export type Nothing = Readonly<Record<string, never>>;
 
-/** Somebody, as shown to others. */
+/** A user, as shown to others. */
 export interface Person {
   readonly user_id: string;
   readonly user_name: string;
 }
 
-/** Is anybody there? */
+/** Ask for a pong. */
 export interface Ping {
   readonly type: 'ping';
   readonly data?: Nothing;
 }
 
-/** Somebody is there. */
+/** The answer to a ping. */
 export interface Pong {
   readonly type: 'pong';
   readonly data: Empty;
 }
 
-/** Whether the lock was extended; if not, who has it. */
+/** Whether the lock was extended, and its holder. */
 export interface Pulse {
   readonly document_id: string;
   readonly extended: boolean;
   readonly lock_holder: LockHolder | null;
 }
 
-/** Which document. */
+/** A document. */
 export interface Room {
   readonly document_id: string;
 }
 
-/** The right to watch it has ended. */
+/** The client may no longer watch the document. */
 export interface RoomClosed {
   readonly type: 'room_closed';
   readonly data: Closed;
@@ -198,26 +198,26 @@ export interface Takeover {
   readonly saved: boolean | null;
 }
 
-/** Who is about to take the lock, and how long the holder may still save. */
+/** A force-take in progress: its user, and how long the holder may still save. */
 export interface Taking {
   readonly user_id: string;
   readonly user_name: string;
   readonly seconds_left: number;
 }
 
-/** The documents that this tab holds. */
+/** The documents whose locks this tab holds. */
 export interface Wanted {
   readonly document_ids: readonly (string)[];
 }
 
-/** A document, what the client may do with it, and its lock. */
+/** A document, the client's role for it, and its lock. */
 export interface Watched {
   readonly document_id: string;
   readonly role: 'viewer' | 'editor' | 'owner';
   readonly lock: Lock;
 }
 
-/** Who the client is here, and the times that it must keep: seconds, but for `expires_at`. */
+/** The client's user, and the times that it must keep: seconds, except `expires_at`. */
 export interface Welcome {
   readonly user_id: string;
   readonly user_name: string;

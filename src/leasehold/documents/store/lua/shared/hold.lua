@@ -1,8 +1,7 @@
 -- The record at the lock's own key, as JSON: version, fence (text, because cjson keeps 14 digits), step, user, name,
--- tab, since_ms, until_ms, and where there is such a thing: idle_ms, since when nothing was touched; ask, the call
--- that it was granted to; unclaimed and saved, of one that was handed over; taking, the mark of whoever wants to take
--- it: user, name, tab, ask, and until_ms, when they may.
--- An unknown version is an error: better refused than misread.
+-- tab, since_ms, until_ms, and optionally: idle_ms, the last activity; ask, the call that it was granted to; unclaimed
+-- and saved, of a hold that was handed over; taking, the mark of a taker: user, name, tab, ask, and until_ms, when it
+-- may take. An unknown version is an error: better refused than misread.
 local function read_hold()
   local text = redis.call('GET', lock)
   if not text then return end
@@ -11,12 +10,12 @@ local function read_hold()
   return hold, text
 end
 
--- A mark counts for a second longer than the holder may save, so that nobody overtakes whoever made it.
+-- A mark counts for a second longer than the holder may save, so that no other editor overtakes the taker.
 local function marked_until(hold)
   return hold.taking and hold.taking.until_ms + 1000 or 0
 end
 
--- Gives the record as it is written then. When it ends is written beside it, to be read when it has ended.
+-- Stores the hold and returns its text. Its end is stored in a key of its own, to be read after the hold has expired.
 local function write_hold(hold)
   local text = cjson.encode(hold)
   redis.call('SET', lock, text, 'PXAT', whole(math.max(hold.until_ms, marked_until(hold))))
@@ -24,7 +23,7 @@ local function write_hold(hold)
   return text
 end
 
--- Extends a hold whose owner asks for it again. Whoever asked before cannot withdraw it any more.
+-- Extends a hold for its owner. An earlier call can no longer withdraw it.
 local function extend(hold, ask, ttl_ms, idle_ms)
   -- First, because a server that is out of memory lets a script write that has begun with something small.
   redis.call('PEXPIRE', lock, ttl_ms)

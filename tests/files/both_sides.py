@@ -1,4 +1,4 @@
-"""File locks of either world behind one face: every verb is awaited, whichever it is."""
+"""One interface to file locks for asyncio and threads: every verb is awaited."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ _VERBS = {
     "acquire_all",
     "acquire_read",
     "acquire_write",
-    "give_back",
     "history",
     "inspect",
     "lost",
@@ -45,7 +44,7 @@ _OURS = (
 
 
 class Awaited:
-    """Something of ours whose verbs are awaited; everything else is its own."""
+    """Wraps an object so that its verbs are awaited; everything else is passed through."""
 
     def __init__(self, thing: Any) -> None:
         self.thing = thing
@@ -74,7 +73,7 @@ class Awaited:
         return call
 
     async def everything(self) -> list[Any]:
-        """What `list` yields."""
+        """All items of `list`."""
         if isinstance(self.thing, files.FileLocks):
             return [info async for info in self.thing.list()]
         return await asyncio.to_thread(lambda: list(self.thing.list()))
@@ -105,7 +104,7 @@ def _shown(result: Any) -> Any:
 
 
 def file_locks(client: Any, root: Path, **options: Any) -> Any:
-    """`FileLocks` of the client's world."""
+    """`FileLocks` of the client's side."""
     if isinstance(client, leasehold.Client):
         return Awaited(files.FileLocks(client, root=root, **options))
     return Awaited(blocking.FileLocks(client, root=root, **options))

@@ -1,6 +1,6 @@
--- The hold in force and its text, after everything that time alone has changed: a mark that has run out is gone, and a
--- hold that has run out goes to whoever marked it, or nowhere.
-local function settle()
+-- The current hold and its text, after all expiries: an expired mark is removed, and an expired hold is handed over to
+-- the taker that marked it, or ends.
+local function apply_expiry()
   local hold, text = read_hold()
   if hold and hold.until_ms > now_ms then
     if hold.taking and marked_until(hold) <= now_ms then
@@ -17,5 +17,5 @@ local function settle()
   if not ended_ms then return end
   local entry = redis.call('LINDEX', history, 0)
   end_hold(entry and cjson.decode(entry) or {}, 'expired', ended_ms)
-  tell('document_lock_expired', nil, nil, describe())
+  publish('document_lock_expired', nil, nil, state_json())
 end

@@ -1,13 +1,13 @@
--- Changes what is written down about a session's locks: all of the changes, or none.
+-- Changes the history entries of a session: all of the changes, or none.
 -- KEYS: session, history
 -- ARGV: digest, ttl_ms, history_ms, changes
--- Returns: 1 when changed, also when asked again; 0 when an entry is not as expected; -1 when the session is not this one
+-- Returns: 1 when changed, also when repeated; 0 when an entry is not as expected; -1 when the session is another one
 local session, history = KEYS[1], KEYS[2]
 local digest, ttl_ms, history_ms, changes = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 if redis.call('HGET', session, 'digest') ~= digest then return -1 end
--- Each is {field, expected, entry}. Expected '*' is whatever there is, '?' and an entry is that one or none; an entry ''
--- is none.
+-- Each is {field, expected, entry}. Expected '*' means any entry or none, '?' and an entry that one or none. An empty
+-- entry removes the field.
 local decoded = cjson.decode(changes)
 for _, change in ipairs(decoded) do
   local field, expected, entry = change[1], change[2], change[3]

@@ -1,7 +1,7 @@
--- What is written down about a session's locks.
+-- Reads the history entries of a session.
 -- KEYS: session, history
 -- ARGV: digest, ttl_ms, history_ms
--- Returns: {1, field, entry, …}, or {-1} when the session is not this one
+-- Returns: {1, field, entry, …}, or {-1} when the session is another one
 local session, history = KEYS[1], KEYS[2]
 local digest, ttl_ms, history_ms = ARGV[1], ARGV[2], ARGV[3]
 

@@ -1,4 +1,4 @@
-"""Two people at two tabs each, and an owner, doing anything in any order; compared with the model at every step."""
+"""Random actions of two people at two tabs each and an owner, compared with the model at every step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leasehold.documents import Editor, Event, LockState, Times
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from leasehold.documents.store.lock_store import Ledger
+    from leasehold.documents.store.lock_store import DocumentLockStore
 
 TIMES = Times(ttl=0.4, heartbeat=0.1, save_within=0.15)
 PEOPLE = [
@@ -26,12 +26,12 @@ PEOPLE = [
 PAUSES = [0.0] * 12 + [0.02] * 4 + [0.1] * 3 + [0.25, 0.45, 1.2]
 
 
-class Ramble:
+class RandomWalk:
     """One document and its model."""
 
-    def __init__(self, document_id: str, ledger: Ledger, seed: int) -> None:
+    def __init__(self, document_id: str, lock_store: DocumentLockStore, seed: int) -> None:
         self.document_id = document_id
-        self.ledger = ledger
+        self.lock_store = lock_store
         self.random = random.Random(f"{seed} {document_id}")
         self.model = Model(ceil(TIMES.ttl * 1000), ceil(TIMES.save_within * 1000))
         self.fences: dict[int, int] = {}
@@ -114,12 +114,12 @@ class Ramble:
             case "withdraw":
                 await self._ask("withdraw", ask=ask, expects=lambda now: self.model.withdraw(now, ask))
             case _:
-                state = await self.ledger.inspect(self.document_id)
+                state = await self.lock_store.inspect(self.document_id)
                 self.model.inspect(_now_ms(state))
                 self._compare("inspect", state)
 
     async def _ask(self, verb: str, *arguments: Any, expects: Callable[[int], str], **options: Any) -> None:
-        verdict, state = await getattr(self.ledger, verb)(self.document_id, *arguments, **options)
+        verdict, state = await getattr(self.lock_store, verb)(self.document_id, *arguments, **options)
         expected = expects(_now_ms(state))
         self.said.append(f"{verb} {arguments} {options}: {verdict}")
         assert verdict == expected, self._complain(f"should be {expected}")
@@ -177,7 +177,7 @@ class Ramble:
             )
 
     def check_events(self) -> None:
-        """What was told is what has happened, in this order, and each newer than the one before."""
+        """The events are the model's, in its order, and each is newer than the one before."""
         told = []
         for event in self.events:
             number = {fence: number for number, fence in self.fences.items()}.get(event.state.version.fence)

@@ -1,4 +1,4 @@
-"""The routes in somebody else's application: over real requests, with its own users and documents."""
+"""The routes in a host application: over real requests, with its own users and documents."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import httpx
 import pytest
 from fastapi import FastAPI, HTTPException
 from fastapi.responses import JSONResponse
-from tests.documents.serving import TIMES, host
-from tests.documents.test_locks_taking import meet
+from tests.documents.test_locks_force_take import meet
+from tests.documents.workers import TIMES, host
 from tests.support.waiting import LIMIT
 
 import leasehold
@@ -39,7 +39,7 @@ def problem(answer: httpx.Response, status: int, code: str) -> dict:
     return body
 
 
-async def test_looking_acquiring_looking_releasing(worker) -> None:
+async def test_a_lock_is_read_acquired_read_and_released(worker) -> None:
     before = await worker.ask("vera", "GET", "/documents/doc/lock")
     assert Lock.model_validate(before.json()).locked is False
     granted = GrantedLock.model_validate((await worker.lock("ana", tab="one")).json())
@@ -54,14 +54,14 @@ async def test_looking_acquiring_looking_releasing(worker) -> None:
     assert Lock.model_validate((await worker.unlock("ana", tab="one")).json()).version == released.version
 
 
-async def test_asking_again_at_the_same_tab_extends_the_same_grant(worker) -> None:
+async def test_acquiring_again_at_the_same_tab_extends_the_same_grant(worker) -> None:
     first = await worker.lock("ana", tab="one")
     again = await worker.lock("ana", tab="one")
     assert again.status_code == 200
     assert again.json()["fence"] == first.json()["fence"]
 
 
-async def test_somebody_else_is_told_who_edits(worker) -> None:
+async def test_another_editor_gets_the_holders_name(worker) -> None:
     await worker.lock("ana")
     body = problem(await worker.lock("bob"), 409, "lock_busy")
     assert body["lock_holder"].items() >= HOLDER.items()
@@ -69,7 +69,7 @@ async def test_somebody_else_is_told_who_edits(worker) -> None:
     assert body["message"] == "Ana is editing this document"
 
 
-async def test_a_second_tab_is_told_so_and_may_move_the_lock_to_itself(worker) -> None:
+async def test_a_second_tab_is_busy_and_may_move_the_lock_to_itself(worker) -> None:
     first = await worker.lock("ana", tab="one")
     body = problem(await worker.lock("ana", tab="two"), 409, "lock_busy")
     assert (body["lock_holder"]["same_user"], body["lock_holder"]["tab_is_mine"]) == (True, False)
@@ -80,25 +80,25 @@ async def test_a_second_tab_is_told_so_and_may_move_the_lock_to_itself(worker) -
     problem(await worker.ask("ana", "POST", "/documents/doc/lock/heartbeat", tab="one"), 409, "lease_lost")
 
 
-async def test_a_move_never_takes_from_somebody_else(worker) -> None:
+async def test_a_move_never_takes_from_another_user(worker) -> None:
     await worker.lock("ana")
     answer = await worker.ask("bob", "POST", "/documents/doc/lock", json={"move": True})
     assert problem(answer, 409, "lock_busy")["lock_holder"]["user_id"] == "ana"
 
 
-async def test_the_nameless_tab_is_a_tab_of_its_own(worker) -> None:
+async def test_the_tab_without_a_name_is_a_tab_of_its_own(worker) -> None:
     await worker.lock("ana")
     problem(await worker.lock("ana", tab="one"), 409, "lock_busy")
     assert (await worker.lock("ana", tab="")).status_code == 200
 
 
-async def test_releasing_what_is_somebody_elses_changes_nothing_and_says_what_is_true(worker) -> None:
+async def test_releasing_the_lock_of_another_changes_nothing_and_returns_the_state(worker) -> None:
     await worker.lock("ana")
     state = Lock.model_validate((await worker.unlock("bob")).json())
     assert state.lock_holder.user_id == "ana"
 
 
-async def test_a_heartbeat_extends_and_tells_how_long_nothing_was_touched(worker) -> None:
+async def test_a_heartbeat_extends_the_hold_and_reports_the_idle_time(worker) -> None:
     await worker.lock("ana")
     path = "/documents/doc/lock/heartbeat"
     answer = ExtendedLock.model_validate((await worker.ask("ana", "POST", path)).json())
@@ -110,7 +110,7 @@ async def test_a_heartbeat_extends_and_tells_how_long_nothing_was_touched(worker
     assert idle.lock_holder.idle_since is not None
 
 
-async def test_a_heartbeat_of_whoever_does_not_hold_it_is_lost_and_says_who_does(worker) -> None:
+async def test_a_heartbeat_without_a_hold_is_lost_and_names_the_holder(worker) -> None:
     path = "/documents/doc/lock/heartbeat"
     assert "lock_holder" not in problem(await worker.ask("bob", "POST", path), 409, "lease_lost")
     await worker.lock("ana")
@@ -118,7 +118,7 @@ async def test_a_heartbeat_of_whoever_does_not_hold_it_is_lost_and_says_who_does
     assert body["lock_holder"]["user_id"] == "ana"
 
 
-async def test_an_editor_who_became_a_viewer_keeps_nothing_alive(worker) -> None:
+async def test_an_editor_who_became_a_viewer_extends_nothing(worker) -> None:
     await worker.lock("ana")
     worker.host.roles.roles["ana"] = "viewer"
     body = problem(await worker.ask("ana", "POST", "/documents/doc/lock/heartbeat"), 409, "lease_lost")
@@ -150,7 +150,7 @@ async def test_a_holder_who_saves_and_yields_is_followed_by_the_owner(worker) ->
     assert (told["saved"], told["lock_holder"]["user_id"]) == (True, "olga")
 
 
-async def test_a_silent_holder_is_taken_from(valkey) -> None:
+async def test_a_silent_holder_loses_the_lock(valkey) -> None:
     async with host(valkey.url) as made:
         worker = await made.worker(times=Times(save_within=0.2))
         await worker.lock("ana")
@@ -160,7 +160,7 @@ async def test_a_silent_holder_is_taken_from(valkey) -> None:
         assert taken.saved is False
 
 
-async def test_of_two_owners_one_wins_and_the_other_is_told_who(valkey, monkeypatch) -> None:
+async def test_of_two_owners_one_wins_and_the_other_gets_its_name(valkey, monkeypatch) -> None:
     meet(monkeypatch)
     async with host(valkey.url) as made:
         made.roles.roles["olaf"] = "owner"
@@ -174,7 +174,7 @@ async def test_of_two_owners_one_wins_and_the_other_is_told_who(valkey, monkeypa
         assert problem(lost, 409, "lock_busy")["lock_holder"]["user_id"] == winner
 
 
-async def test_an_owner_who_hangs_up_takes_nothing(worker) -> None:
+async def test_an_owner_who_disconnects_takes_nothing(worker) -> None:
     await worker.lock("ana", tab="one")
     ana = await worker.socket("ana", "one", "doc")
     taking = asyncio.create_task(worker.ask("olga", "POST", "/documents/doc/lock/force-take"))
@@ -187,7 +187,7 @@ async def test_an_owner_who_hangs_up_takes_nothing(worker) -> None:
     assert withdrawn["lock_holder"]["tab_is_mine"]
 
 
-async def test_the_history_tells_who_held_it_and_why_it_ended(worker) -> None:
+async def test_the_history_has_each_holder_and_why_the_hold_ended(worker) -> None:
     await worker.lock("ana")
     await worker.ask("ana", "DELETE", "/documents/doc/lock", params={"reason": "idle"})
     await worker.lock("bob")
@@ -200,7 +200,7 @@ async def test_the_history_tells_who_held_it_and_why_it_ended(worker) -> None:
     assert [hold["user_name"] for hold in only.json()["holds"]] == ["Bob"]
 
 
-async def test_a_ticket_lets_a_socket_in_once(worker) -> None:
+async def test_a_ticket_opens_one_socket(worker) -> None:
     ticket = Ticket.model_validate((await worker.ask("ana", "POST", "/live/ticket")).json())
     assert ticket.expires_in == 30
     first, second = await worker.connect(), await worker.connect()
@@ -221,7 +221,7 @@ RANK = {"zoe": 0, "vera": 1, "ana": 2, "olga": 3}
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_everybody_may_do_what_their_role_allows(worker, verb) -> None:
+async def test_each_role_permits_what_it_should(worker, verb) -> None:
     method, path, needs = VERBS[verb]
     for who, rank in RANK.items():
         answer = await worker.ask(who, method, f"/documents/doc{path}")
@@ -243,13 +243,13 @@ async def test_a_personal_document_cannot_be_taken_not_even_by_its_owner(worker)
     )
 
 
-async def test_nobody_gets_a_ticket_who_is_not_signed_in(worker) -> None:
+async def test_a_ticket_needs_a_login(worker) -> None:
     answer = await worker.ask(None, "POST", "/live/ticket")
     problem(answer, 401, "not_signed_in")
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
-async def test_a_body_that_is_not_what_it_should_be_is_refused(worker) -> None:
+async def test_an_invalid_body_is_refused(worker) -> None:
     for body in (
         {"move": True, "user_id": "bob"},
         {"move": "yes"},
@@ -264,7 +264,7 @@ async def test_a_body_that_is_not_what_it_should_be_is_refused(worker) -> None:
     assert not (await worker.ask("ana", "GET", "/documents/doc/lock")).json()["locked"]
 
 
-async def test_a_body_that_is_no_text_is_refused_like_any_other(worker) -> None:
+async def test_a_body_that_is_not_utf8_is_refused_like_any_other(worker) -> None:
     for path in ("/lock", "/lock/heartbeat"):
         answer = await worker.ask(
             "ana",
@@ -293,7 +293,7 @@ async def test_numbers_and_reasons_have_bounds(worker) -> None:
     problem(answer, 422, "invalid_request")
 
 
-async def test_an_id_that_would_break_something_is_refused(worker) -> None:
+async def test_an_invalid_id_is_refused(worker) -> None:
     for document_id in ("%00", "a%00b", "%0A", "%7F", "x" * 129):
         problem(await worker.ask("ana", "GET", f"/documents/{document_id}/lock"), 422, "invalid_request")
     assert worker.host.roles.asked == 0
@@ -320,7 +320,7 @@ def kept_in(server) -> str:
     return "\n".join(kept)
 
 
-async def test_what_a_tab_and_a_ticket_are_called_is_nowhere_to_be_seen(worker, valkey, caplog) -> None:
+async def test_names_of_tabs_and_tickets_appear_nowhere(worker, valkey, caplog) -> None:
     canary = "canary-tab-5e1f"
     with caplog.at_level(logging.DEBUG):
         bob = await worker.socket("bob", None, "doc")
@@ -353,7 +353,7 @@ async def test_grants_takes_and_refusals_are_audited(valkey, caplog) -> None:
             await worker.lock("vera")
             taken = await worker.ask("olga", "POST", "/documents/doc/lock/force-take")
     audited = [
-        (record.deed, record.user_id, record.document_id, getattr(record, "fence", None))
+        (record.action, record.user_id, record.document_id, getattr(record, "fence", None))
         for record in caplog.records
         if record.name == "leasehold.audit"
     ]
@@ -365,7 +365,7 @@ async def test_grants_takes_and_refusals_are_audited(valkey, caplog) -> None:
     ]
 
 
-async def test_without_the_store_the_outcome_is_unknown_and_said_to_be(own_server) -> None:
+async def test_without_the_store_the_outcome_is_reported_as_unknown(own_server) -> None:
     server = own_server("valkey9")
     async with host(server.url) as made:
         worker = await made.worker(timeout=2)
@@ -404,7 +404,7 @@ def client_of(app: FastAPI) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url="http://host")
 
 
-async def test_an_application_that_has_answers_of_its_own_gives_them() -> None:
+async def test_an_application_keeps_its_own_exception_handlers() -> None:
     app = FastAPI()
     app.include_router(a_router())
 
@@ -420,7 +420,7 @@ async def test_an_application_that_has_answers_of_its_own_gives_them() -> None:
         assert answer.status_code == 401
 
 
-async def test_paths_are_where_the_application_wants_them() -> None:
+async def test_the_application_chooses_the_paths() -> None:
     app = FastAPI()
     app.include_router(a_router(prefix="/v1", socket_path="/live"), prefix="/wiki")
     async with client_of(app) as client:
@@ -464,7 +464,7 @@ async def test_a_whole_application_can_answer_with_problems() -> None:
         assert "canary" not in failed.text
 
 
-def test_the_openapi_document_says_everything() -> None:
+def test_the_openapi_document_is_complete() -> None:
     app = FastAPI()
     app.include_router(a_router())
     operations = {

@@ -19,13 +19,13 @@ from tests.support.waiting import LIMIT
 import leasehold
 from leasehold.documents import Access, Times
 from leasehold.documents.fastapi import LockRouter, lock_router
-from leasehold.documents.principal import Principal
+from leasehold.documents.ports import Principal
 from leasehold.documents.uvicorn import SocketProtocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from leasehold.documents.principal import Authenticate
+    from leasehold.documents.ports import Authenticate
 
 TIMES = Times(ttl=60, heartbeat=10, idle=30, save_within=30)
 """Nothing runs out during a test, however slow the machine."""
@@ -58,7 +58,7 @@ class Roles:
 
 
 class SignIns:
-    """A token is USER, or USER.SESSION; both end when they are told to."""
+    """A token is USER, or USER.SESSION; each ends when a test ends it."""
 
     def __init__(self) -> None:
         self.ended: set[str] = set()
@@ -175,12 +175,12 @@ class Talk:
         return await self.hear()
 
     async def silence(self) -> None:
-        """Nothing was told: the answer to a ping comes next."""
+        """No message is pending: the answer to a ping comes next."""
         await self.say("ping")
         await self.hear("pong")
 
     async def closed(self, within: float = LIMIT) -> int | None:
-        """The code that the server closed with; whatever came before is passed over."""
+        """The code that the server closed with; earlier messages are skipped."""
         try:
             while True:
                 await asyncio.wait_for(self.socket.recv(), within)
@@ -261,7 +261,7 @@ async def serving(app: FastAPI, **options: Any) -> AsyncIterator[tuple[uvicorn.S
         )
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # The kernel would take megabytes for a peer that does not read, and nobody would notice.
+        # The kernel would take megabytes for a peer that does not read, and hide that it is slow.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)
         listener.bind(("127.0.0.1", port))
         task = asyncio.create_task(server.serve(sockets=[listener]))

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 
 import pytest
-from tests.documents.cancelling import CancelledAt
+from tests.documents.cancellation import CancelledAt
 from tests.documents.conftest import HASTY
 from tests.support.waiting import LIMIT, eventually_async
 
@@ -35,7 +35,7 @@ class Gate:
 
 
 async def test_a_grant_that_was_overtaken_is_busy(desk, ana, olga):
-    """The editor's worker pauses between the grant and its registration, and an owner takes it meanwhile."""
+    """The editor's worker pauses between the grant and its registration, while an owner takes the lock."""
     locks = await desk.worker()
     gate = Gate(desk.host)
     acquiring = asyncio.create_task(locks.acquire("doc", ana))
@@ -57,7 +57,7 @@ async def is_held_by(locks, editor):
 
 
 @pytest.mark.every_way_in
-async def test_a_document_that_has_seen_more_is_granted_above_that(locks, desk, ana):
+async def test_a_document_that_has_seen_a_newer_fence_is_granted_above_it(locks, desk, ana):
     """The store of locks has lost its data, and its clock was set back."""
     ahead = (await locks.state("doc")).version.fence + 10**9
     desk.host["doc"].fence = ahead
@@ -68,15 +68,15 @@ async def test_a_document_that_has_seen_more_is_granted_above_that(locks, desk, 
     assert (await locks.acquire("doc", ana)).fence > ahead + 1
 
 
-async def test_a_hold_that_the_document_has_outgrown_is_replaced(locks, desk, ana):
-    """Also one that the editor had before: under its fence nothing can be saved any more."""
+async def test_a_hold_older_than_the_documents_fence_is_replaced(locks, desk, ana):
+    """Also one that the editor had before: under its fence no save succeeds."""
     first = await locks.acquire("doc", ana)
     desk.host["doc"].fence = first.fence + 10**9
     second = await locks.acquire("doc", ana)
     assert second.fence == first.fence + 10**9 + 1
 
 
-async def test_a_force_take_of_a_document_that_has_seen_more_is_granted_above_that(desk, ana, olga):
+async def test_a_force_take_of_a_document_that_has_seen_a_newer_fence_is_granted_above_it(desk, ana, olga):
     locks = await desk.worker(times=HASTY)
     granted = await locks.acquire("doc", ana)
     ahead = granted.fence + 10**9
@@ -87,7 +87,7 @@ async def test_a_force_take_of_a_document_that_has_seen_more_is_granted_above_th
     assert taken.saved is False
 
 
-async def test_a_document_that_refuses_every_fence_is_not_asked_for_ever(desk, ana):
+async def test_a_document_that_refuses_every_fence_ends_the_retries(desk, ana):
     locks = await desk.worker()
     gate = Gate(desk.host)
     gate.error = StaleFence(seen=5, given=4)
@@ -101,7 +101,7 @@ async def test_a_document_that_refuses_every_fence_is_not_asked_for_ever(desk, a
     "error", [NotFound("gone"), RuntimeError("no database")], ids=["not-found", "broken"]
 )
 @pytest.mark.every_way_in
-async def test_a_grant_that_cannot_be_registered_is_given_back(locks, desk, ana, bob, error):
+async def test_a_grant_that_cannot_be_registered_is_released(locks, desk, ana, bob, error):
     gate = Gate(desk.host)
     gate.error = error
     gate.open.set()
@@ -112,7 +112,7 @@ async def test_a_grant_that_cannot_be_registered_is_given_back(locks, desk, ana,
     assert isinstance(await locks.acquire("doc", bob), Granted)
 
 
-async def test_a_taken_lock_that_cannot_be_registered_is_given_back(desk, ana, olga):
+async def test_a_taken_lock_that_cannot_be_registered_is_released(desk, ana, olga):
     locks = await desk.worker(times=HASTY)
     await locks.acquire("doc", ana)
     gate = Gate(desk.host)
@@ -149,7 +149,7 @@ async def test_an_editor_cancelled_at_any_await_holds_nothing(own_valkey_desk, a
     assert at >= 2
 
 
-async def test_whoever_held_it_before_keeps_it_when_asking_again_is_cancelled(own_valkey_desk, ana):
+async def test_a_holder_keeps_the_lock_when_a_repeated_call_is_cancelled(own_valkey_desk, ana):
     locks = await own_valkey_desk.worker()
     granted = await locks.acquire("doc", ana)
     for at in range(20):
@@ -164,7 +164,7 @@ async def test_whoever_held_it_before_keeps_it_when_asking_again_is_cancelled(ow
     assert at >= 2
 
 
-async def test_what_one_request_gives_up_another_of_the_same_tab_keeps(locks, desk, ana):
+async def test_a_cancelled_call_does_not_release_the_grant_of_another_call_of_its_tab(locks, desk, ana):
     """Two requests of one tab at once: the first is cancelled after the second was granted the same hold."""
     gate = Gate(desk.host)
     first = asyncio.create_task(locks.acquire("doc", ana))
@@ -181,7 +181,7 @@ async def test_what_one_request_gives_up_another_of_the_same_tab_keeps(locks, de
     assert (await locks.state("doc")).version == granted.state.version
 
 
-async def test_a_taker_who_registers_too_late_is_told_who_has_it(own_valkey_desk, ana, bob, olga):
+async def test_a_taker_who_registers_too_late_is_busy(own_valkey_desk, ana, bob, olga):
     """The claim window passes while the host's database hangs."""
     desk = own_valkey_desk
     locks, other = await desk.worker(), await desk.worker()

@@ -1,4 +1,4 @@
-"""A word in the log when a store goes away, and one when it is back; not one for every caller."""
+"""Logs when a store becomes unavailable and when it is available again, once for all callers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold.errors import StoreUnavailable
+from leasehold.runtime.outages import OutageTracker
 from leasehold.valkey.transport.error_mapping import fault_of
 
 if TYPE_CHECKING:
@@ -15,34 +16,33 @@ T = TypeVar("T")
 _log = logging.getLogger("leasehold.files")
 
 
-class Outage:
-    """Whether a store was there when it was last asked.
+class OutageLog:
+    """The outages of one store.
 
-    ``where`` is how it is called in the log, and ``store`` what its errors say (`StoreUnavailable.store`): those of
-    another store say nothing about this one.
+    ``where`` is its name in the log, ``store`` its name in errors (`StoreUnavailable.store`): errors of another
+    store are no evidence about this one.
     """
 
     def __init__(self, where: str, *, store: str = "") -> None:
         self._where = where or "the store"
         self._store = store
-        self._is_out = False
+        self._tracker = OutageTracker()
 
     async def watch(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of ``work``; what it raises says something about the store, too."""
+        """The result of ``work``. Its success or failure is evidence about the store."""
+        began_at = self._tracker.now()
         try:
             result = await work
         except StoreUnavailable as error:
-            if error.store == self._store and not self._is_out:
-                self._is_out = True
+            if error.store == self._store and self._tracker.record_failure(began_at):
                 fault = fault_of(error)
-                # The code and the place only: what a driver says may quote what was sent.
+                # The code and the place only: a driver's message may quote what was sent.
                 _log.warning(
                     "unavailable: %s cannot be reached (%s); file locks are refused until it can",
                     self._where,
                     fault and fault.code,
                 )
             raise
-        if self._is_out:
-            self._is_out = False
+        if self._tracker.record_answer(began_at):
             _log.warning("available again: %s", self._where)
         return result

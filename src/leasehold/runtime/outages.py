@@ -1,4 +1,4 @@
-"""One word when a store goes away, one when it is back, and nothing in between."""
+"""Detects where an outage of a store begins and ends, among calls that overlap."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """One that is over: how long it took, as far as anybody asked, and how many calls it cost."""
+    """An outage that is over: its length, as far as calls showed it, and the number of calls that failed."""
 
     seconds: float
     failures: int
 
 
-class Outages:
-    """Tells the first failure of an outage from those after it. Any thread may ask.
+class OutageTracker:
+    """Tells the first failure of an outage from those after it. Safe to use from any thread.
 
-    Calls overlap: one that was sent before the store failed may be answered after another has failed. So a call says
-    something only about the time after it began.
+    Calls overlap: one that was sent before the store failed may be answered after another has failed. So a call is
+    evidence only about the time after it began.
     """
 
     def __init__(self) -> None:
@@ -30,22 +30,22 @@ class Outages:
 
     @staticmethod
     def now() -> float:
-        """When a call begins, as the others want to know it."""
+        """The time at which a call begins, as the other methods expect it."""
         return time.monotonic()
 
-    def fails(self, began_at: float) -> bool:
-        """A call that began then got no answer: whether that is the first sign of an outage."""
+    def record_failure(self, began_at: float) -> bool:
+        """Record a call without an answer; True if it is the first sign of an outage."""
         with self._turn:
             if self._since is not None:
                 self._failures += 1
                 return False
             if began_at < self._over_at:
-                return False  # what it met is over, and has been told
+                return False  # it belongs to an outage that has been reported as over
             self._since, self._failures = self.now(), 1
             return True
 
-    def answers(self, began_at: float) -> Outage | None:
-        """A call that began then was answered: the outage that is over by that, if there was one."""
+    def record_answer(self, began_at: float) -> Outage | None:
+        """Record a call that was answered; the outage that this ends, if there was one."""
         with self._turn:
             if self._since is None or began_at < self._since:
                 return None

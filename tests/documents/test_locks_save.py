@@ -1,11 +1,11 @@
-"""Saving, and what it says about the lock."""
+"""Saving, and its effect on the lock."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from tests.documents.cancelling import give_up
+from tests.documents.cancellation import give_up
 from tests.support.waiting import eventually_async
 
 from leasehold import InvalidRequest, NotFound
@@ -23,7 +23,7 @@ async def test_a_save_of_the_holder_is_a_version_and_the_lock_stays(locks, ana):
 
 @pytest.mark.parametrize("reason", ["released", "idle"])
 @pytest.mark.every_way_in
-async def test_a_save_may_give_the_lock_back(locks, ana, reason):
+async def test_a_save_may_release_the_lock(locks, ana, reason):
     granted = await locks.acquire("doc", ana)
     answer = await locks.save(Save("doc", ana, "words", 0, granted.fence), release=True, reason=reason)
     assert (answer.outcome, answer.lock_lost) == (Saved(1), False)
@@ -32,7 +32,7 @@ async def test_a_save_may_give_the_lock_back(locks, ana, reason):
     assert state.last.reason == reason
 
 
-async def test_saving_and_releasing_twice_gets_the_same_answer(locks, desk, ana):
+async def test_saving_and_releasing_twice_has_the_same_outcome(locks, desk, ana):
     granted = await locks.acquire("doc", ana)
     save = Save("doc", ana, "words", 0, granted.fence)
     first = await locks.save(save, release=True)
@@ -40,7 +40,7 @@ async def test_saving_and_releasing_twice_gets_the_same_answer(locks, desk, ana)
     assert desk.host["doc"].versions == ["", "words"]
 
 
-async def test_saving_and_releasing_twice_gets_the_same_answer_although_others_held_it_since(locks, ana, bob):
+async def test_saving_and_releasing_twice_has_the_same_outcome_although_others_held_it_since(locks, ana, bob):
     granted = await locks.acquire("doc", ana)
     save = Save("doc", ana, "words", 0, granted.fence)
     first = await locks.save(save, release=True)
@@ -61,7 +61,7 @@ async def test_a_late_save_does_not_release_a_newer_hold_of_the_same_tab(locks, 
     assert (await locks.state("doc")).version == new.state.version
 
 
-async def test_a_rescued_save_still_gives_the_lock_back(locks, ana):
+async def test_a_rescued_save_still_releases_the_lock(locks, ana):
     granted = await locks.acquire("doc", ana)
     answer = await locks.save(Save("doc", ana, "words", 3, granted.fence), release=True)
     assert answer.outcome.reason == "stale_base"
@@ -69,7 +69,7 @@ async def test_a_rescued_save_still_gives_the_lock_back(locks, ana):
     assert not (await locks.state("doc")).is_locked
 
 
-async def test_a_save_after_the_lock_ran_out_says_so(desk, ana):
+async def test_a_save_after_the_lock_expired_reports_it_lost(desk, ana):
     locks = await desk.worker(times=Times(ttl=0.2, heartbeat=0.05))
     granted = await locks.acquire("doc", ana)
     await eventually_async(lambda: is_free(locks))
@@ -82,7 +82,7 @@ async def is_free(locks):
     return not (await locks.state("doc")).is_locked
 
 
-async def test_a_save_of_somebody_who_never_had_it_is_rescued(locks, ana, bob):
+async def test_a_save_of_an_editor_who_never_held_the_lock_is_rescued(locks, ana, bob):
     granted = await locks.acquire("doc", ana)
     answer = await locks.save(Save("doc", bob, "mine", 0, granted.fence), release=True)
     assert answer.outcome.reason == "not_holder"
@@ -114,13 +114,13 @@ async def is_marked(locks):
     return (await locks.state("doc")).taking is not None
 
 
-async def test_a_save_that_could_not_be_looked_after_is_refused_before_it_is_kept(locks, desk):
+async def test_a_save_with_an_invalid_editor_is_refused_before_it_is_stored(locks, desk):
     with pytest.raises(InvalidRequest):
         await locks.save(Save("doc", Editor("\ud800", "A"), "words", 0, 1), release=True)
     assert desk.host["doc"].drafts == {}
 
 
-async def test_a_store_of_documents_that_fails_is_heard_of_and_releases_nothing(locks, ana):
+async def test_an_error_of_the_document_store_is_raised_and_releases_nothing(locks, ana):
     granted = await locks.acquire("doc", ana)
     with pytest.raises(NotFound):
         await locks.save(Save("no such document", ana, "words", 0, granted.fence), release=True)
@@ -129,7 +129,7 @@ async def test_a_store_of_documents_that_fails_is_heard_of_and_releases_nothing(
 
 @pytest.mark.parametrize("release", [False, True])
 @pytest.mark.every_way_in
-async def test_a_save_counts_although_the_store_of_locks_is_away(valkey_desk, proxy, ana, release):
+async def test_a_save_succeeds_although_the_lock_store_is_away(valkey_desk, proxy, ana, release):
     front = proxy(valkey_desk.server)
     locks = await valkey_desk.worker(url=front.url)
     granted = await locks.acquire("doc", ana)
@@ -140,7 +140,7 @@ async def test_a_save_counts_although_the_store_of_locks_is_away(valkey_desk, pr
     assert valkey_desk.host["doc"].versions == ["", "words"]
 
 
-async def test_a_save_counts_although_the_lock_cannot_be_read(locks, desk, ana):
+async def test_a_save_succeeds_although_the_lock_is_unreadable(locks, desk, ana):
     granted = await locks.acquire("doc", ana)
     desk.server.call("SET", "doc_lock:{doc}", "nonsense", "PX", 60_000)
     answer = await locks.save(Save("doc", ana, "words", 0, granted.fence))

@@ -7,14 +7,14 @@ import time
 from contextlib import suppress
 
 import pytest
-from tests.documents.cancelling import CancelledAt, give_up
+from tests.documents.cancellation import CancelledAt, give_up
 from tests.documents.conftest import HASTY, TIMES, passed
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold.documents import Busy, Editor, Granted, Holder, LockState, Save, Taking, Times, Version
 from leasehold.documents.force_take import ForceTake
 from leasehold.documents.state import ENDED
-from leasehold.documents.store.lock_store import Ledger
+from leasehold.documents.store.lock_store import DocumentLockStore
 
 pytestmark = pytest.mark.usefixtures("patient_undo")
 
@@ -32,20 +32,20 @@ async def is_marked_by(locks, taker):
 
 
 def meet(monkeypatch, takers=2):
-    """Hold back what each taker is told first until all of them have looked. What is returned grows with them."""
-    take, asks = Ledger.take, set()
+    """Hold back each taker's first reply until all of them have called. The returned set grows with them."""
+    take, asks = DocumentLockStore.take, set()
 
-    async def look(ledger, *args, ask, **options):
-        answer = await take(ledger, *args, ask=ask, **options)
+    async def look(lock_store, *args, ask, **options):
+        answer = await take(lock_store, *args, ask=ask, **options)
         asks.add(ask)
         await eventually_async(lambda: len(asks) >= takers)
         return answer
 
-    monkeypatch.setattr(Ledger, "take", look)
+    monkeypatch.setattr(DocumentLockStore, "take", look)
     return asks
 
 
-async def test_the_holder_is_asked_to_save_and_has_a_while_for_it(locks, ana, olga):
+async def test_the_holder_is_asked_to_save_and_has_time_for_it(locks, ana, olga):
     granted = await locks.acquire("doc", ana)
     taking = await begin(locks, olga)
     state = await locks.state("doc")
@@ -73,7 +73,7 @@ async def test_a_holder_who_saves_hands_over_at_once(locks, desk, ana, olga):
 
 
 @pytest.mark.parametrize("is_saved", [True, False])
-async def test_two_calls_of_one_tab_are_both_told_how_it_went(desk, monkeypatch, ana, olga, is_saved):
+async def test_two_calls_of_one_tab_both_get_the_outcome(desk, monkeypatch, ana, olga, is_saved):
     """As when a page asks again because the first answer was lost."""
     locks = await desk.worker(times=Times(ttl=60, heartbeat=10, save_within=30))
     granted = await locks.acquire("doc", ana)
@@ -98,7 +98,7 @@ async def test_a_holder_who_only_releases_hands_over_at_once(locks, ana, olga):
     assert taken.fence == state.version.fence
 
 
-async def test_a_save_that_became_a_draft_is_no_save_before_the_hand_over(locks, ana, olga):
+async def test_a_save_that_became_a_draft_does_not_count_as_a_save_before_the_hand_over(locks, ana, olga):
     granted = await locks.acquire("doc", ana)
     taking = await begin(locks, olga)
     answer = await locks.save(Save("doc", ana, "from an old version", 7, granted.fence), release=True)
@@ -108,7 +108,7 @@ async def test_a_save_that_became_a_draft_is_no_save_before_the_hand_over(locks,
 
 
 @pytest.mark.every_way_in
-async def test_a_silent_holder_loses_it_when_its_time_is_over(desk, ana, olga):
+async def test_a_silent_holder_loses_the_lock_when_its_time_is_over(desk, ana, olga):
     locks = await desk.worker(times=HASTY)
     granted = await locks.acquire("doc", ana)
     taking = asyncio.create_task(locks.force_take("doc", olga))
@@ -124,7 +124,7 @@ async def test_a_silent_holder_loses_it_when_its_time_is_over(desk, ana, olga):
     assert not is_extended
 
 
-async def test_a_late_save_of_whoever_lost_it_is_rescued(desk, ana, olga):
+async def test_a_late_save_of_the_previous_holder_is_rescued(desk, ana, olga):
     locks = await desk.worker(times=HASTY)
     granted = await locks.acquire("doc", ana)
     await locks.force_take("doc", olga)
@@ -134,7 +134,7 @@ async def test_a_late_save_of_whoever_lost_it_is_rescued(desk, ana, olga):
     assert (await locks.state("doc")).is_held_by(olga)
 
 
-async def test_heartbeats_do_not_prevent_it(desk, ana, olga):
+async def test_heartbeats_do_not_prevent_a_force_take(desk, ana, olga):
     locks = await desk.worker(times=HASTY)
     await locks.acquire("doc", ana)
     taking = asyncio.create_task(locks.force_take("doc", olga))
@@ -158,7 +158,7 @@ async def test_a_holder_who_is_marked_extends_and_saves_as_usual(locks, ana, olg
     await give_up(taking)
 
 
-async def test_nobody_else_gets_a_lock_that_is_marked(locks, ana, bob, olga):
+async def test_a_marked_lock_is_granted_to_no_other_editor(locks, ana, bob, olga):
     await locks.acquire("doc", ana)
     taking = await begin(locks, olga)
     busy = await locks.acquire("doc", bob)
@@ -183,14 +183,14 @@ async def test_ones_own_lock_at_another_tab_is_moved(locks, ana, ana_elsewhere):
     assert (await locks.history("doc"))[1].reason == "moved"
 
 
-async def test_whoever_holds_it_already_keeps_it(locks, olga):
+async def test_a_holder_who_takes_its_own_lock_keeps_it(locks, olga):
     before = await locks.acquire("doc", olga)
     taken = await locks.force_take("doc", olga)
     assert (taken.fence, taken.saved) == (before.fence, None)
 
 
 @pytest.mark.every_way_in
-async def test_a_hold_that_runs_out_while_marked_goes_to_the_taker_at_once(desk, ana, bob, olga):
+async def test_a_marked_hold_that_expires_goes_to_the_taker_at_once(desk, ana, bob, olga):
     locks = await desk.worker()
     await locks.acquire("doc", ana)
     taking = await begin(locks, olga)
@@ -205,10 +205,10 @@ async def test_a_hold_that_runs_out_while_marked_goes_to_the_taker_at_once(desk,
     assert isinstance(await locks.acquire("doc", bob), Busy)
 
 
-async def test_whoever_looks_first_at_a_marked_hold_that_has_run_out_hands_it_over(desk, ana, bob, olga):
+async def test_the_first_call_after_a_marked_hold_expired_hands_it_over(desk, ana, bob, olga):
     locks = await desk.worker()
     await locks.acquire("doc", ana)
-    await locks._ledger.take("doc", olga, ask="slow", floor=0, expect_fence=None)
+    await locks._lock_store.take("doc", olga, ask="slow", floor=0, expect_fence=None)
     hasty = await desk.worker(times=Times(ttl=0.2, heartbeat=0.05))
     _, before = await hasty.heartbeat("doc", ana)
     await passed(desk.server, before.held_until)
@@ -216,11 +216,11 @@ async def test_whoever_looks_first_at_a_marked_hold_that_has_run_out_hands_it_ov
     assert isinstance(busy, Busy)
     assert busy.state.is_held_by(olga)
     assert busy.state.version.fence > before.version.fence
-    verdict, state = await locks._ledger.take("doc", olga, ask="slow", floor=0, expect_fence=None)
+    verdict, state = await locks._lock_store.take("doc", olga, ask="slow", floor=0, expect_fence=None)
     assert (verdict, state.version) == ("unsaved", busy.state.version)
 
 
-async def test_of_two_takers_one_wins_and_the_other_is_told_who(desk, monkeypatch, ana, olga):
+async def test_of_two_takers_one_wins_and_the_other_gets_its_name(desk, monkeypatch, ana, olga):
     meet(monkeypatch)
     paul = Editor("user-paul", "Paul", "tab-1")
     locks, other = await desk.worker(times=HASTY), await desk.worker(times=HASTY)
@@ -234,7 +234,7 @@ async def test_of_two_takers_one_wins_and_the_other_is_told_who(desk, monkeypatc
 
 
 @pytest.mark.every_way_in
-async def test_the_second_taker_is_told_as_soon_as_the_first_has_it(desk, monkeypatch, ana, olga):
+async def test_the_second_taker_is_busy_as_soon_as_the_first_has_the_lock(desk, monkeypatch, ana, olga):
     asks = meet(monkeypatch)
     paul = Editor("user-paul", "Paul", "tab-1")
     locks, other = await desk.worker(), await desk.worker()
@@ -264,7 +264,7 @@ async def test_the_second_taker_goes_on_if_the_first_gives_up(desk, monkeypatch,
     assert (await asyncio.wait_for(second, LIMIT)).state.is_held_by(paul)
 
 
-async def test_the_same_owner_asking_twice_gets_it_twice(desk, ana, olga):
+async def test_two_calls_of_the_same_owner_both_get_the_lock(desk, ana, olga):
     locks, other = await desk.worker(times=HASTY), await desk.worker(times=HASTY)
     await locks.acquire("doc", ana)
     both = await asyncio.gather(locks.force_take("doc", olga), other.force_take("doc", olga))
@@ -284,7 +284,7 @@ async def test_a_taker_who_is_cancelled_leaves_the_lock_where_it_was(locks, ana,
 
 
 class AlwaysAsked:
-    """A ledger whose lock stays with its holder, who has been asked to save."""
+    """A lock_store whose lock stays with its holder, who has been asked to save."""
 
     def __init__(self, holder: Editor, taker: Editor) -> None:
         taking = Taking(taker, save_until=1000)
@@ -297,20 +297,20 @@ class AlwaysAsked:
 
 
 @pytest.mark.parametrize("turns", range(5))
-async def test_a_taker_cancelled_just_when_there_are_news_is_cancelled(ana, olga, turns):
+async def test_a_taker_cancelled_at_the_moment_of_an_event_is_cancelled(ana, olga, turns):
     """So many turns of the loop later: a wait that is just over must not swallow the cancellation."""
-    ledger, news = AlwaysAsked(ana, olga), asyncio.Event()
-    take = ForceTake(ledger, None, "doc", olga, ask="ask", times=TIMES)
+    lock_store, news = AlwaysAsked(ana, olga), asyncio.Event()
+    take = ForceTake(lock_store, None, "doc", olga, ask="ask", times=TIMES)
     taking = asyncio.create_task(take.run(news))
-    while not ledger.looks:
+    while not lock_store.looks:
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     news.set()
     for _ in range(turns):
         await asyncio.sleep(0)
     taking.cancel()
-    looks = ledger.looks
-    await eventually_async(lambda: taking.done() or ledger.looks > looks)
+    looks = lock_store.looks
+    await eventually_async(lambda: taking.done() or lock_store.looks > looks)
     assert taking.cancelled()
 
 
@@ -330,7 +330,7 @@ async def test_a_taker_cancelled_at_any_await_leaves_the_lock_where_it_was(own_v
         if state.is_held_by(ana):
             assert state.version.fence == granted.fence
         else:
-            # Cancelled after it was taken: then it is nobody's.
+            # Cancelled after it was taken: then the lock is free.
             assert not state.is_locked
             assert state.last.person == olga.person
         await locks.release("doc", ana)
@@ -364,10 +364,10 @@ async def test_a_taker_cancelled_at_any_await_after_the_release_keeps_nothing(ow
     assert at > 3
 
 
-async def test_the_mark_of_a_taker_who_is_gone_lapses_and_the_holder_keeps_it(desk, ana, bob, olga):
+async def test_the_mark_of_a_dead_taker_lapses_and_the_holder_keeps_the_lock(desk, ana, bob, olga):
     locks = await desk.worker(times=HASTY)
     granted = await locks.acquire("doc", ana)
-    verdict, marked = await locks._ledger.take("doc", olga, ask="gone", floor=0, expect_fence=None)
+    verdict, marked = await locks._lock_store.take("doc", olga, ask="gone", floor=0, expect_fence=None)
     assert (verdict, marked.version.step) == ("asked", 1)
 
     async def is_over():
@@ -388,7 +388,7 @@ async def test_the_mark_of_a_taker_who_is_gone_lapses_and_the_holder_keeps_it(de
 async def test_a_lapsed_mark_is_followed_by_a_new_one(desk, ana, olga):
     locks = await desk.worker(times=HASTY)
     granted = await locks.acquire("doc", ana)
-    await locks._ledger.take("doc", olga, ask="gone", floor=0, expect_fence=None)
+    await locks._lock_store.take("doc", olga, ask="gone", floor=0, expect_fence=None)
     await eventually_async(lambda: is_step(locks, 2))
     patient = await desk.worker()
     taking = asyncio.create_task(patient.force_take("doc", olga))
@@ -402,10 +402,10 @@ async def is_step(locks, step):
     return (await locks.state("doc")).version.step == step
 
 
-async def test_what_is_handed_over_to_nobody_is_free_again_in_seconds(own_desk, ana, bob, olga):
+async def test_a_hand_over_that_is_not_claimed_is_free_again_in_seconds(own_desk, ana, bob, olga):
     locks = await own_desk.worker()
     await locks.acquire("doc", ana)
-    await locks._ledger.take("doc", olga, ask="gone", floor=0, expect_fence=None)
+    await locks._lock_store.take("doc", olga, ask="gone", floor=0, expect_fence=None)
     state = await locks.release("doc", ana)
     assert state.is_held_by(olga)
     assert state.held_until == pytest.approx(state.read_at + 5, abs=0.001)
@@ -423,28 +423,28 @@ async def try_acquire(locks, editor):
     return outcome if isinstance(outcome, Granted) else None
 
 
-async def test_a_taker_who_asks_again_as_editor_claims_what_was_handed_over(locks, desk, ana, olga):
+async def test_a_taker_who_acquires_claims_the_hand_over(locks, desk, ana, olga):
     await locks.acquire("doc", ana)
-    await locks._ledger.take("doc", olga, ask="gone", floor=0, expect_fence=None)
+    await locks._lock_store.take("doc", olga, ask="gone", floor=0, expect_fence=None)
     handed = await locks.release("doc", ana)
     granted = await locks.acquire("doc", olga)
     assert granted.fence == handed.version.fence
     assert granted.state.held_until == pytest.approx(granted.state.read_at + 60, abs=0.001)
     assert desk.host["doc"].fence == granted.fence
     # What the call that is gone may still withdraw is not this.
-    verdict, state = await locks._ledger.withdraw("doc", ask="gone")
+    verdict, state = await locks._lock_store.withdraw("doc", ask="gone")
     assert verdict == "gone"
     assert state.is_held_by(olga)
 
 
-async def test_nobody_waits_for_takers_for_ever(own_valkey_desk, ana, bob, olga):
+async def test_a_taker_does_not_wait_for_other_takers_for_ever(own_valkey_desk, ana, bob, olga):
     """Others mark it again and again and never take it."""
     locks = await own_valkey_desk.worker(times=Times(ttl=60, heartbeat=10, save_within=0.1))
     await locks.acquire("doc", ana)
 
     async def pester():
         for number in range(1000):
-            await locks._ledger.take("doc", olga, ask=f"pest-{number}", floor=0, expect_fence=None)
+            await locks._lock_store.take("doc", olga, ask=f"pest-{number}", floor=0, expect_fence=None)
             await asyncio.sleep(0.005)
 
     pestering = asyncio.create_task(pester())

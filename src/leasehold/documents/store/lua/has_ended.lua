@@ -1,4 +1,4 @@
--- Whether a session that was known to be good at some time has ended since.
+-- Checks whether a session that was valid at some time has ended since.
 -- KEYS: ended
 -- ARGV: session, since_ms
 -- Returns: 1 if it has, else 0

@@ -1,4 +1,4 @@
-"""Cancelling: a task, or a coroutine at one of its awaits, whichever is wanted."""
+"""Cancels a task, or a coroutine at a chosen await."""
 
 from __future__ import annotations
 

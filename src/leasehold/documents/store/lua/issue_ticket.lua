@@ -1,4 +1,4 @@
--- Keeps who a ticket is for, and when it was made.
+-- Stores the user of a ticket, and when it was issued.
 -- KEYS: ticket
 -- ARGV: principal, ttl_ms
 -- Returns: 1

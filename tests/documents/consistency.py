@@ -1,4 +1,4 @@
-"""What many editors at once saw and what the store and the host kept must fit together."""
+"""Compares what concurrent editors saw with what the store and the host kept."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _saves_vanish(record: Record, document: Document) -> bool:
 
 
 def _old_fences_save(record: Record) -> bool:
-    """Whoever was granted the lock saw every version that was made under an older fence."""
+    """Each grant reports every version that was made under an older fence."""
     return any(
         save.fence < grant.granted.fence and answer.outcome.version > grant.granted.content_version
         for grant in record.grants
@@ -96,7 +96,7 @@ def _old_fences_save(record: Record) -> bool:
 
 
 def _saves_claimed(record: Record, history: list[Hold]) -> bool:
-    """If a taker was told that the work before was saved, whoever had it before gave it back with a save."""
+    """If a taker's grant says saved, the previous holder released the lock with a save."""
     before = {newer.fence: older.fence for newer, older in pairwise(history)}
     yielded = {save.fence for save in record.yields}
     return any(
