@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
+from tests.simulation.connections import FaultyLink
+from tests.simulation.faults import Weather, draw_news_weather, draw_weather
 from tests.simulation.history import History, Surprised, watched_leases
-from tests.simulation.links import FaultyLink
 from tests.simulation.machines import Machine
 from tests.simulation.model import ModelStore
-from tests.simulation.weather import Weather, draw_news_weather, draw_weather
 from tests.simulation.workers import Worker
-from tests.unit.virtual import World
+from tests.unit.virtual_world import World
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine

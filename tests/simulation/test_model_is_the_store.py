@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.agreement import DisagreementError, Fences, check_answers
 from tests.simulation.model import ModelStore
-from tests.simulation.store_sides import ServerWorld
+from tests.simulation.stores import ServerWorld
 
 from leasehold.core.replies import Granted, LockWaiters, Renewal, Request, Taken
 
 if TYPE_CHECKING:
     from tests.simulation.model import ModelClientStore
-    from tests.simulation.store_sides import Teller
+    from tests.simulation.stores import Teller
 
 CLIENTS = 3
 TOKENS = 7

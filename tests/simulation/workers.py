@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.history import Called, Minted, Returned, Surprised
-from tests.unit.virtual import CancelledHere
+from tests.unit.virtual_world import CancelledHere
 
 from leasehold.errors import LeaseLost, LockBusy, StoreUnavailable
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hiredis
 import pytest
-from tests.unit.virtual import asking
+from tests.unit.virtual_world import asking
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
@@ -102,14 +102,14 @@ def test_a_grant_of_before_tells_what_is_left():
     assert acquire(store)[:2] == (77, 1.234)
 
 
-def test_busy_tells_who_and_for_how_long():
+def test_busy_has_the_holder_and_the_time_left():
     store, _ = make_store([0, 1_234, b'1700000000000 {"user":"alice"}', b"s", 1_700_000_001_500, 4, 3])
     assert acquire(store) == Busy(
         {"user": "alice"}, 1.234, 1_700_000_000.0, "shared", waiters=4, position=3, asked_at=1_700_000_001.5
     )
 
 
-def test_who_does_not_wait_has_no_place_in_the_queue():
+def test_without_a_wait_there_is_no_place_in_the_queue():
     store, transport = make_store([0, 1_234, b'1700000000000 "alice"', b"x", 1_700_000_001_500, 0, 0])
     assert acquire(store, wait=0).position is None
     assert transport.sent[0][-2:] == (0, 3_000)
@@ -121,7 +121,7 @@ def test_waiting_without_limit_is_a_very_long_time_to_the_store():
     assert transport.sent[0][-2] == 10**12
 
 
-def test_a_look_tells_places_grants_and_who_is_not_there_any_more():
+def test_a_poll_returns_places_grants_and_tokens_that_are_gone():
     store, transport = make_store([1_700_000_001_500, 1_234, 2, [77, 1_000], 0], hiredis.ReplyError("OOM"))
     look, refused = run_sync(
         store.look([LockWaiters("a", ["1" * 32, "2" * 32, "3" * 32]), LockWaiters("b", ["4" * 32])])
@@ -131,7 +131,7 @@ def test_a_look_tells_places_grants_and_who_is_not_there_any_more():
     assert transport.sent[0] == ("look", "1" * 32 + "2" * 32 + "3" * 32, transport.channel, 3_000)
 
 
-def test_news_name_tickets_and_what_is_not_understood_is_passed_over():
+def test_notifications_name_tickets_and_unknown_ones_are_ignored():
     store, transport = make_store()
     heard = []
     store.listen(heard.append)
@@ -142,7 +142,7 @@ def test_news_name_tickets_and_what_is_not_understood_is_passed_over():
     assert heard == [Granted(12, 77, 1_700_000_001.5, 2.0), Taken(12)]
 
 
-def test_a_holder_that_went_away_meanwhile_leaves_nothing_to_wait_for():
+def test_a_holder_that_has_gone_leaves_nothing_to_wait_for():
     store, _ = make_store([0, -2, b'1700000000000 "alice"', b"x", 1_700_000_001_500, 0, 0])
     assert acquire(store).remaining == 0.0
 
@@ -210,7 +210,7 @@ def test_an_error_reply_becomes_the_right_error_with_its_cause(reply, error, say
     assert raised.value.__cause__ is original
 
 
-def test_a_server_that_is_not_the_primary_any_more_ends_the_connection():
+def test_a_server_that_is_no_longer_the_primary_ends_the_connection():
     """What it grants once it is primary again may be older than the floor that this connection knows."""
     store, transport = make_store(hiredis.ReplyError("READONLY You can't write against a read only replica."))
     with pytest.raises(StoreRefused):
@@ -225,7 +225,7 @@ def test_a_take_that_was_not_expected_tells_by_whom_the_lock_is_held():
     assert transport.sent[0][-1] == 54
 
 
-def test_a_take_from_anybody_says_nothing_of_a_fence():
+def test_a_take_without_an_expected_fence_sends_none():
     store, transport = make_store([56, 30_000, b""])
     assert take(store, None)[:2] == (56, 30.0)
     assert transport.sent[0][-1] == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.weather import LATE_AT_MOST
+from tests.simulation.faults import LATE_AT_MOST
 
 from leasehold.core.sync_runner import run_sync
 from leasehold.errors import StoreUnavailable
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine, Sequence
 
+    from tests.simulation.faults import Fate, NewsWeather, Weather
     from tests.simulation.history import History
     from tests.simulation.machines import Machine
     from tests.simulation.model import ModelClientStore
-    from tests.simulation.weather import Fate, NewsWeather, Weather
 
     from leasehold.core.replies import LockInfo, LockWaiters, Notification, Renewal, Request
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.virtual import VirtualSignal
+from tests.unit.virtual_world import VirtualSignal
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.timer_queue import TimerQueue
@@ -74,7 +74,7 @@ def test_items_within_the_slack_come_together(world, timer_queue):
     assert world.run(timer_queue.due()) == ["c"]
 
 
-def test_an_earlier_item_put_meanwhile_wakes_the_reader(world, timer_queue):
+def test_an_earlier_item_wakes_the_reader(world, timer_queue):
     timer_queue.put(1_100, "late")
     reading = world.start(timer_queue.due())
     world.advance(1)

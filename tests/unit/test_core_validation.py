@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.unit.virtual import asking, granted, taking
+from tests.unit.virtual_world import asking, granted, taking
 
 import leasehold
 from leasehold.core import validation
