@@ -1,1 +1,1 @@
-"""Leasehold measured against the limit of the wire and against its peers: `python -m bench --help`."""
+"""Benchmarks of Leasehold against bare hiredis and its peers: `python -m bench --help`."""

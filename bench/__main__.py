@@ -1,4 +1,4 @@
-"""`python -m bench`: measure, show, record."""
+"""`python -m bench`: measures, prints and records the results."""
 
 import argparse
 import logging
@@ -44,7 +44,7 @@ same run, P8 and P9 by the median of the ratios of each round. Server µs/call c
 
 def main() -> int:
     options = _parser().parse_args()
-    # The library rightly warns about a server without persistence; here that is the plan.
+    # The library warns about a server without persistence, which is intended here.
     logging.getLogger("leasehold").setLevel(logging.ERROR)
     wanted = _wanted(options.targets, is_quick=options.quick)
     chosen = [target for target in ALL if target.id in wanted]
@@ -96,7 +96,7 @@ def _target(text: str) -> tuple[str, ...]:
     if text.lower() in GROUPS:
         return GROUPS[text.lower()]
     if text.upper() not in known:
-        raise argparse.ArgumentTypeError(f"no target {text!r}; there are {', '.join((*known, *GROUPS))}")
+        raise argparse.ArgumentTypeError(f"unknown target {text!r}; known: {', '.join((*known, *GROUPS))}")
     return (text.upper(),)
 
 

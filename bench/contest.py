@@ -1,4 +1,4 @@
-"""A contest: all contestants connected to one server, measured in turn, round after round."""
+"""Measures all contestants in turn, round after round, on one server."""
 
 import asyncio
 import gc
@@ -20,14 +20,14 @@ Measure = Callable[[Any, int, float], Awaitable[Sample]]
 class Contestant:
     name: str
     open: Callable[[str], Opening]
-    commands: tuple[str, ...]  # what it sends; their server time is its server time
-    is_context: bool = False  # no target is judged against it: fewer rounds in a quick run
+    commands: tuple[str, ...]  # the commands that it sends; their server time is its server time
+    is_context: bool = False  # no target refers to it: fewer rounds in a quick run
 
 
 async def hold(
     contestants: list[Contestant], *, measure: Measure, workers: int, bench: Bench, title: str
 ) -> list[Series]:
-    """Rounds A, B, C, A, B, C …; warm-up apart. One that is missing or fails gets a note, the others go on."""
+    """Rounds A, B, C, A, B, C …, after a warm-up. A contestant that is missing or fails gets a note; the others go on."""
     plan = bench.plan.sliced() if workers == 1 else bench.plan
     progress = bench.progress
     entries = [(one, Series(one.name, one.commands)) for one in contestants]
@@ -36,7 +36,7 @@ async def hold(
     async with AsyncExitStack() as stack:
         cycles: dict[str, Any] = {}
         for one, series in entries:
-            with _noting(series, bench):
+            with _RecordFailure(series, bench):
                 cycles[one.name] = await _enter(stack, one.open(bench.server.url))
                 await measure(cycles[one.name], workers, plan.warmup_seconds)
             progress.step(one.name)
@@ -45,7 +45,7 @@ async def hold(
                 if number >= _rounds(one, plan):
                     continue
                 if series.note is None:
-                    with _noting(series, bench):
+                    with _RecordFailure(series, bench):
                         series.samples.append(
                             await _take(bench.server, plan, measure, cycles[one.name], workers)
                         )
@@ -59,8 +59,8 @@ def _rounds(contestant: Contestant, plan: Plan) -> int:
 
 
 async def _take(server: Server, plan: Plan, measure: Measure, cycles: Any, workers: int) -> Sample:
-    await asyncio.sleep(0)  # threads block the loop for a whole measurement: here Ctrl-C gets in
-    gc.collect()  # what the one before left behind is not charged to this one
+    await asyncio.sleep(0)  # threads block the loop for a whole measurement: Ctrl-C is handled here
+    gc.collect()  # the garbage of the previous contestant is not charged to this one
     server.reset_stats()
     sample = await measure(cycles, workers, plan.seconds)
     return replace(sample, commands=server.command_stats())
@@ -72,8 +72,8 @@ async def _enter(stack: AsyncExitStack, opening: Opening) -> Any:
     return stack.enter_context(opening)
 
 
-class _noting:  # noqa: N801  reads as a verb in `with`
-    """Turns the failure of one contestant into its note, so that the run goes on without it."""
+class _RecordFailure:
+    """Records the failure of one contestant as its note, so that the run continues without it."""
 
     def __init__(self, series: Series, bench: Bench) -> None:
         self._series, self._bench = series, bench
@@ -86,7 +86,7 @@ class _noting:  # noqa: N801  reads as a verb in `with`
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         self._series.samples.clear()
-        self._bench.server.flush()  # what it still holds would stop the others on the same names
+        self._bench.server.flush()  # its remaining locks would block the others on the same names
         if isinstance(error, ModuleNotFoundError):
             self._series.note = "not installed"
         else:

@@ -18,8 +18,8 @@ TTL_MS = "30000"
 TOKEN = b"0123456789abcdef0123456789abcdef"
 
 
-class Wire(asyncio.Protocol):
-    """One connection: all commands of a loop tick leave in one write, replies are matched in order."""
+class LimitConnection(asyncio.Protocol):
+    """One connection: all commands of a loop tick are sent in one write, replies are matched in order."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -54,9 +54,11 @@ class Wire(asyncio.Protocol):
 @asynccontextmanager
 async def tasks(url: str) -> AsyncIterator[AsyncCycles]:
     address = urlsplit(url)
-    _, wire = await asyncio.get_running_loop().create_connection(Wire, address.hostname, address.port)
-    sha = await wire.request("SCRIPT", "LOAD", COMPARE_AND_DELETE)
-    request = wire.request
+    _, connection = await asyncio.get_running_loop().create_connection(
+        LimitConnection, address.hostname, address.port
+    )
+    sha = await connection.request("SCRIPT", "LOAD", COMPARE_AND_DELETE)
+    request = connection.request
 
     async def cycles(names: Names, window: Window) -> int:
         done = 0
@@ -68,13 +70,13 @@ async def tasks(url: str) -> AsyncIterator[AsyncCycles]:
         return done
 
     try:
-        # Checked once here, since the loop checks nothing: granted, refused, given back.
+        # Checked once here, because the loop checks nothing: granted, refused, released.
         _expect(await request("SET", "deal:0", TOKEN, "NX", "PX", TTL_MS), b"OK")
         _expect(await request("SET", "deal:0", TOKEN, "NX", "PX", TTL_MS), None)
         _expect(await request("EVALSHA", sha, "1", "deal:0", TOKEN), 1)
         yield cycles
     finally:
-        wire.close()
+        connection.close()
 
 
 @contextmanager
@@ -84,14 +86,14 @@ def threads(url: str) -> Iterator[BlockingCycles]:
 
     def cycles(names: Names, window: Window) -> int:
         done = 0
-        with socket.create_connection(address) as wire:
-            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with socket.create_connection(address) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             reader = hiredis.Reader()
 
             def call(*command: str | bytes) -> object:
-                wire.sendall(hiredis.pack_command(command))
+                connection.sendall(hiredis.pack_command(command))
                 while (reply := reader.gets()) is False:
-                    reader.feed(wire.recv(65536))
+                    reader.feed(connection.recv(65536))
                 return reply
 
             sha = call("SCRIPT", "LOAD", COMPARE_AND_DELETE)
@@ -107,4 +109,4 @@ def threads(url: str) -> Iterator[BlockingCycles]:
 
 def _expect(reply: object, expected: object) -> None:
     if reply != expected:
-        raise RuntimeError(f"the limit is broken: {reply!r} instead of {expected!r}")
+        raise RuntimeError(f"the limit's commands failed: {reply!r} instead of {expected!r}")

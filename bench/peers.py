@@ -1,4 +1,4 @@
-"""The peers, each used as its own documentation shows; what is not installed is named and left out."""
+"""The peers, each used as its own documentation shows; missing ones are named and skipped."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager

@@ -19,7 +19,7 @@ class Progress:
             TimeElapsedColumn(),
             TextColumn("{task.fields[now]}"),
             console=self._console,
-            # Redrawn only between measurements: a refreshing thread would compete with what is measured.
+            # Redrawn only between measurements: a refreshing thread would compete with the measurement.
             auto_refresh=False,
         )
 

@@ -1,4 +1,4 @@
-"""The results for programs: every round's raw figures and the facts of the machine; no host name, no path."""
+"""Writes the results as JSON: the raw figures of every round and the machine's facts, without host name or paths."""
 
 import json
 import os

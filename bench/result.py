@@ -1,4 +1,4 @@
-"""What a target answers: checks against its bounds, and the series they were taken from."""
+"""The result of a target: checks against its bounds, and the series behind them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ RIVAL = "redis-py"
 
 @dataclass(slots=True)
 class Series:
-    """The samples of one contestant; a note says why there are none."""
+    """The samples of one contestant, or a note with the reason why there are none."""
 
     contestant: str
     commands: tuple[str, ...]
@@ -38,14 +38,14 @@ class Series:
         return self._server_total()[0] / cycles if cycles else None
 
     def _server_total(self) -> tuple[int, int]:
-        # Only the commands the client sends: those inside a script are already in the script's own time.
+        # Only the commands that the client sends: those inside a script are already part of the script's time.
         rows = [sample.commands.get(name, (0, 0)) for sample in self.samples for name in self.commands]
         return sum(calls for calls, _ in rows), sum(usec for _, usec in rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One promise: a value that must be at least (or at most) its bound."""
+    """A value that must be at least (or at most) its bound."""
 
     what: str
     bound: float
@@ -73,7 +73,7 @@ class Result:
     series: list[Series]
     workers: int | None = None
     unit: str = "cycles/s"
-    facts: str = ""  # what the facts of its samples mean
+    facts: str = ""  # explains the facts of its samples
 
     def of(self, contestant: str) -> Series | None:
         return next((one for one in self.series if one.contestant == contestant), None)
@@ -83,12 +83,12 @@ Judge = Callable[[list[float], list[float]], float]
 
 
 def median_of_ratios(ours: list[float], other: list[float]) -> float:
-    """Each round against the same round of the other: a slow minute of the machine cancels out."""
+    """Compares each round with the same round of the other, so that a slow phase of the machine cancels out."""
     return median(mine / theirs for mine, theirs in zip(ours, other, strict=True))
 
 
 def ratio_of_bests(ours: list[float], other: list[float]) -> float:
-    """Both at their best: a disturbed round of either side cannot decide."""
+    """Compares the best rounds, so that a disturbed round of either side does not matter."""
     return max(ours) / max(other)
 
 

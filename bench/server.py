@@ -1,4 +1,4 @@
-"""A real Valkey for one run: free loopback port, nothing on disk, gone when the run is gone."""
+"""A Valkey server for one run: free loopback port, no persistence, ends with the run."""
 
 import socket
 import subprocess
@@ -13,8 +13,8 @@ import redis
 
 START_SECONDS = 5
 
-# The server's guardian reads a pipe that only we hold: it ends the server when the pipe closes, and the kernel
-# closes it however the benchmark ends, SIGKILL too.
+# The guardian process reads a pipe that only we hold: it ends the server when the pipe closes, and the kernel closes
+# the pipe however the benchmark ends, also by SIGKILL.
 GUARDIAN = (
     'directory=$1; shift; "$@" & server=$!; read -r _; kill -9 "$server"; wait "$server"; rm -rf "$directory"'
 )
@@ -26,7 +26,7 @@ class Server:
     """Context manager: on entry the server answers, on exit its process has ended."""
 
     def __enter__(self) -> Self:
-        # Between choosing a free port and the server's bind somebody else may take it: ask again then.
+        # Another process may take the free port before the server binds it: retry then.
         for _ in range(3):
             self.port = _free_port()
             self._directory = tempfile.mkdtemp(prefix="leasehold-bench-")
@@ -77,7 +77,7 @@ class Server:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             try:
-                # The directory tells our server from a stranger's on the same port.
+                # The directory distinguishes our server from another one on the same port.
                 return self.admin.config_get("dir")["dir"] == str(Path(self._directory).resolve())
             except redis.ConnectionError:
                 time.sleep(0.02)
@@ -101,7 +101,7 @@ def _launch(port: int, directory: str) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        # Ctrl-C is for us alone; the server ends when we do.
+        # Ctrl-C must not reach the server, which ends with the benchmark.
         start_new_session=True,
     )
 

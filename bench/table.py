@@ -1,4 +1,4 @@
-"""The results for people: promises first, then the figures they came from."""
+"""Prints the results: the targets first, then their figures."""
 
 from statistics import median
 

@@ -1,4 +1,4 @@
-"""The work: cycles of acquire and release by many tasks or many threads, each on its own names."""
+"""Measures cycles of acquire and release by many tasks or threads, each on its own names."""
 
 import asyncio
 import itertools
@@ -13,7 +13,7 @@ GRACE_SECONDS = 10
 
 @dataclass(slots=True)
 class Window:
-    """Workers go on while it is open. A flag, not a clock: reading a clock costs the limit 1 % of its cycle."""
+    """The measured period, in which workers run. A flag, because reading a clock costs the limit 1 % of its cycle."""
 
     is_open: bool = True
 
@@ -21,8 +21,8 @@ class Window:
         self.is_open = False
 
 
-# A worker makes cycles until the window closes and answers how many it made. Each contestant writes the whole
-# loop, so that the limit does not pay for a call it does not need.
+# A worker makes cycles until the window closes and returns their number. Each contestant has its own loop, so that
+# the limit does not pay for an extra call.
 Names = Iterator[str]
 AsyncCycles = Callable[[Names, Window], Awaitable[int]]
 BlockingCycles = Callable[[Names, Window], int]
@@ -30,7 +30,7 @@ BlockingCycles = Callable[[Names, Window], int]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measurement: all cycles that were begun in the window, over the time until the last one ended."""
+    """One measurement: the cycles that began in the window, and the time until the last one ended."""
 
     cycles: int
     seconds: float
@@ -42,7 +42,7 @@ class Sample:
 
     @property
     def facts(self) -> dict[str, float]:
-        """Further figures of a measurement that is about more than its rate."""
+        """Further figures besides the rate."""
         return {}
 
 
@@ -55,7 +55,7 @@ def own_names(worker: int) -> Names:
 async def measure_tasks(cycles: AsyncCycles, tasks: int, seconds: float) -> Sample:
     window = Window()
     names = [own_names(worker) for worker in range(tasks)]
-    # A contestant that hangs is a failure with a name, not a run without an end.
+    # A contestant that hangs fails by name, instead of blocking the run.
     async with asyncio.timeout(seconds + GRACE_SECONDS):
         began_at = time.perf_counter()
         asyncio.get_running_loop().call_later(seconds, window.close)
@@ -66,7 +66,7 @@ async def measure_tasks(cycles: AsyncCycles, tasks: int, seconds: float) -> Samp
 
 
 async def measure_threads(cycles: BlockingCycles, threads: int, seconds: float) -> Sample:
-    """Blocks the event loop on purpose: nothing else may run beside the threads."""
+    """Blocks the event loop on purpose, so that only the threads run."""
     window = Window()
     start = threading.Barrier(threads + 1)
     outcomes: list[tuple[int, float]] = []

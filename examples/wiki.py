@@ -1,6 +1,6 @@
-"""A wiki with its own users and pages, in which people see who edits what: ``python -m examples.wiki [PORT [STORE_URL]]``.
+"""A wiki with its own users and pages that shows who is editing: ``python -m examples.wiki [PORT [STORE_URL]]``.
 
-``curl -X POST -H "Authorization: Bearer ana" localhost:8000/api/documents/home/lock``; see docs/protocol.md for the rest.
+``curl -X POST -H "Authorization: Bearer ana" localhost:8000/api/documents/home/lock``; docs/protocol.md has the rest.
 """
 
 import sys
@@ -46,7 +46,7 @@ class Page:
 
 
 class Wiki(dict[str, Page]):
-    """Who may do what, and where pages are kept. It compares fences: that is why no work is lost."""
+    """The access policy and the page store. It compares fences, so that no work is lost."""
 
     async def access(self, user_id: str, document_id: str) -> Access | None:
         return Access(USERS[user_id].role) if document_id in self else None
@@ -60,7 +60,7 @@ class Wiki(dict[str, Page]):
 
     async def save(self, save: Save) -> Saved | Rescued:
         page = self[save.document_id]
-        if save in page.answers:  # asked again, after a lost reply
+        if save in page.answers:  # a retry after a lost response
             return page.answers[save]
         if (
             page.grant == Grant(save.document_id, save.editor, save.fence)

@@ -1,1 +1,1 @@
-"""The document service under load: locks over HTTP, and what very many sockets are told."""
+"""The document service under load: locks over HTTP, and events to very many sockets."""

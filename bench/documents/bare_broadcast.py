@@ -1,4 +1,4 @@
-"""`python -m bench.documents.bare_broadcast`: what is said on /say is told to everybody on /listen, and that is all."""
+"""`python -m bench.documents.bare_broadcast`: sends every message on /say to all sockets on /listen."""
 
 import asyncio
 import json

@@ -1,8 +1,7 @@
-"""`python -m bench.documents.bare_locks STORE_URL DIRECTORY`: a document lock as a bare FastAPI application has it.
+"""`python -m bench.documents.bare_locks STORE_URL DIRECTORY`: document locks in a bare FastAPI application.
 
-The same token check, one database read, one write for acquire, two redis-py calls for each request; nothing else: no
-fence, no history, no limits, no headers, no care for anything that goes wrong. Uvicorn, SQLite and its safety are
-set as the document service sets them.
+The same token check, one database read, one write for acquire, two redis-py calls for each request, and nothing else:
+no fence, history, limits, headers or error handling. Uvicorn and SQLite have the settings of the document service.
 """
 
 import asyncio
@@ -62,11 +61,11 @@ class Bare:
         self.release = self.store.register_script(RELEASE)
         self.engine = create_async_engine(f"sqlite+aiosqlite:///{directory}/bare.sqlite", pool_size=16)
         event.listen(self.engine.sync_engine, "connect", _prepare)
-        # Without it the writers poll, and that would be all that is measured.
+        # Without it the writers would poll, which would dominate the measurement.
         self.turn = asyncio.Lock()
 
     async def fill(self) -> dict[str, Any]:
-        """Make the documents of one user; what a client needs to know."""
+        """Create the documents of one user, and return the facts for a client."""
         ids = [str(number) for number in range(DOCUMENTS)]
         async with self.engine.begin() as connection:
             await connection.run_sync(DOCUMENTS_TABLE.metadata.create_all)
@@ -136,7 +135,7 @@ async def main(store_url: str, directory: str) -> None:
         make_app(bare), http="httptools", access_log=False, log_config=None, server_header=False
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        # Connections wait from here on, so it need not serve yet.
+        # Connections queue from here on, so the server need not run yet.
         facts |= {"port": listener.getsockname()[1], "pid": os.getpid()}
         print(json.dumps(facts), flush=True)
         await uvicorn.Server(config).serve(sockets=[listener])

@@ -1,4 +1,4 @@
-"""The WebSocket protocol as far as a client needs it that sends little and is told short texts."""
+"""The part of the WebSocket protocol that a client with short texts needs."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ TEXT, CLOSE, PING, PONG = 0x1, 0x8, 0x9, 0xA
 
 _FIN = 0x80
 _MASKED = 0x80
-# A mask of zeros is one like any other, and leaves the text as it is.
+# A mask of zeros is valid, and leaves the text unchanged.
 _MASK = bytes(4)
 
 
@@ -16,7 +16,7 @@ class Frame(NamedTuple):
 
 
 def handshake(port: int, path: str) -> bytes:
-    """The key is always the same one: nobody here needs proof that the other side read it."""
+    """The handshake request. The key is constant, because the server's proof of it is not checked."""
     return (
         f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
@@ -33,7 +33,7 @@ def client_frame(opcode: int, data: bytes) -> bytes:
 
 
 def read_frame(data: bytes) -> tuple[Frame, int] | None:
-    """The first frame that a server has sent and how many bytes it takes; None if there is not all of it."""
+    """The first frame of the server's data and its length in bytes; None if it is incomplete."""
     if len(data) < 2:
         return None
     size, begins_at = data[1], 2

@@ -1,4 +1,4 @@
-"""A client that costs next to nothing: one kept-alive connection, requests that are bytes already."""
+"""A minimal HTTP client: one keep-alive connection, requests as prepared bytes."""
 
 import asyncio
 import json
@@ -7,11 +7,11 @@ from typing import Any
 
 
 class Refused(Exception):
-    """An answer that is not the one that was hoped for."""
+    """An unexpected response."""
 
 
 class Connection(asyncio.Protocol):
-    """HTTP/1.1, one request at a time; answers must say how long they are."""
+    """HTTP/1.1, one request at a time; responses must have a Content-Length."""
 
     def __init__(self) -> None:
         self._unread = b""
@@ -30,7 +30,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     def ask(self, request: bytes) -> asyncio.Future[tuple[int, bytes]]:
-        """Status and body of the answer."""
+        """Status and body of the response."""
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return self._answer
@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(Refused(f"the server hung up: {exc}"))
+            self._answer.set_exception(Refused(f"the server closed the connection: {exc}"))
 
     def close(self) -> None:
         self._transport.close()
@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
 def request_of(
     method: str, path: str, *, headers: Mapping[str, str] | None = None, body: Any = None
 ) -> bytes:
-    """The bytes of a request with a JSON body, or with none."""
+    """The bytes of a request, with or without a JSON body."""
     content = b"" if body is None else json.dumps(body).encode()
     lines = [
         f"{method} {path} HTTP/1.1",
@@ -77,14 +77,14 @@ def request_of(
 
 
 class Caller:
-    """Asks now and then, over a connection that is opened anew when the server has closed it."""
+    """Sends occasional requests, and reconnects when the server has closed the connection."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._connection: Connection | None = None
 
     async def ask(self, request: bytes, *, expect: int = 200) -> Any:
-        """The JSON of the answer; `Refused` with another status than expected."""
+        """The JSON of the response; `Refused` for another status than expected."""
         if self._connection is None or self._connection.is_closed:
             self._connection = await Connection.open(self._port)
         status, body = await self._connection.ask(request)

@@ -1,4 +1,4 @@
-"""Servers in processes of their own, that end when we do, however we end; and what they cost."""
+"""Servers in separate processes that end with the benchmark, and their CPU and memory use."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from typing import IO, Any
 START_SECONDS = 60
 LINE_BYTES = 1 << 24
 
-# It reads a pipe that only we hold, and ends the server when that is closed.
+# Reads a pipe that only we hold, and ends the server when the pipe is closed.
 GUARDIAN = 'exec 3<&0; "$@" </dev/null & server=$!; read -r _ <&3; kill "$server"; wait "$server"'
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -23,13 +23,13 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class ServerFailed(Exception):
-    """It ended before it served, or took too long."""
+    """A server ended before it was ready, or took too long."""
 
 
 @asynccontextmanager
 async def serving(*arguments: str, environment: dict[str, str] | None = None) -> AsyncIterator[Any]:
-    """`python ARGUMENTS`: what it says as its first line, in JSON, when it serves. On exit it has ended."""
-    # What it logs is written, for that is part of its work, but not to a terminal, which would be measured too.
+    """Run `python ARGUMENTS`, and yield the JSON of its first line, which it prints when ready. On exit it has ended."""
+    # Its log is written, because that is part of its work, but not to a terminal, which would be measured too.
     with tempfile.TemporaryFile() as log:
         async with _guarded(arguments, log, environment or {}) as process:
             assert process.stdout is not None
@@ -59,7 +59,7 @@ async def _guarded(
         stderr=log,
         limit=LINE_BYTES,
         env=_own_environment() | environment,
-        start_new_session=True,  # Ctrl-C is for us alone
+        start_new_session=True,  # Ctrl-C must not reach it
     )
     assert process.stdin is not None
     try:
@@ -70,25 +70,25 @@ async def _guarded(
 
 
 def raise_file_limit() -> None:
-    """Have as many connections as this machine allows, here and in whatever is started from now on."""
+    """Raise the limit of open files to the maximum, for this process and its later children."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def cpu_seconds(pid: int) -> float:
-    """What the process has had of the processors so far, in all its threads."""
-    # After the name, which is in brackets and may contain anything.
+    """The CPU time of the process so far, over all threads."""
+    # After the name, which is in brackets and may contain any character.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
 
 
 def resident_bytes(pid: int) -> int:
-    """The process's memory that is in use now."""
+    """The resident memory of the process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
 def _own_environment() -> dict[str, str]:
-    """Without the settings of a server that runs on this machine otherwise."""
+    """The environment without settings of other servers on this machine."""
     return {
         name: value for name, value in os.environ.items() if not name.startswith(("LEASEHOLD_", "REDIS_"))
     }

@@ -1,4 +1,4 @@
-"""The bundled application in one worker, as `leasehold serve` runs it, with people and documents in it."""
+"""`leasehold serve` with one worker, and clients that create its users and documents."""
 
 import tempfile
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from bench.documents.http import Caller, request_of
 from bench.documents.processes import serving
 
-# Nobody is refused for asking often, and passwords are not what is measured.
+# No rate limits, and cheap password hashes, because neither is measured.
 SETTINGS = {
     "RATE_ACQUIRE": "off",
     "RATE_KEEP": "off",
@@ -46,7 +46,7 @@ class Service:
         return Person(email, made["access_token"])
 
     async def create_documents(self, owner: Person, count: int, *, viewers: list[Person]) -> list[str]:
-        """The ids of documents that the viewers may watch."""
+        """Create documents that the viewers may watch, and return their ids."""
         team = await self._create(owner.request("POST", "/api/applications", {"name": "Team"}))
         for viewer in viewers:
             member = {"email": viewer.email, "role": "viewer"}
@@ -62,7 +62,7 @@ class Service:
 
 @asynccontextmanager
 async def running(store_url: str) -> AsyncIterator[Service]:
-    """A fresh service on SQLite in a directory of its own. On exit it has ended."""
+    """A new service on SQLite in a temporary directory. On exit it has ended."""
     with tempfile.TemporaryDirectory(prefix="leasehold-bench-") as directory:
         settings = SETTINGS | {"STORE_URL": store_url, "DATA_DIR": directory}
         environment = {f"LEASEHOLD_{name}": value for name, value in settings.items()}

@@ -1,1 +1,1 @@
-"""One lock, many waiters in several processes: how fast it goes from one to the next, and how evenly."""
+"""Hand-overs of one lock among many waiters in several processes: speed and fairness."""

@@ -1,4 +1,4 @@
-"""Who held the lock and when, as told by all processes, and what follows from it.
+"""The holds that all processes report, and the hand-overs derived from them.
 
 Instants are CLOCK_MONOTONIC, which is one clock for all processes of a machine.
 """
@@ -13,8 +13,8 @@ from bench.hand_over.round_trip import RoundTrip
 from bench.work import Sample
 
 
-class Shift(NamedTuple):
-    """When waiters begin, from when on it counts, and after when nobody asks again."""
+class Schedule(NamedTuple):
+    """The times at which waiters begin, counting begins, and waiters stop."""
 
     begins_at: float
     counts_at: float
@@ -33,25 +33,25 @@ class Hold(NamedTuple):
 
 class HandOver(NamedTuple):
     seconds: float
-    is_to_itself: bool  # the waiter that gave it back got it again, past all others
+    is_to_itself: bool  # the waiter that released it got it again, before all others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOvers(Sample):
-    """One measurement: every hold is a cycle; those within the counted time are looked at more closely."""
+    """One measurement: every hold is a cycle; those within the counted time are analysed."""
 
     round_trip: RoundTrip
-    passed_on: tuple[HandOver, ...]  # the fastest first
-    holds_of: tuple[int, ...]  # by each waiter in the counted time
+    hand_overs: tuple[HandOver, ...]  # the fastest first
+    holds_of: tuple[int, ...]  # of each waiter in the counted time
 
     @property
     def in_round_trips(self) -> list[float]:
         unit = self.round_trip.seconds
-        return [one.seconds / unit for one in self.passed_on]
+        return [one.seconds / unit for one in self.hand_overs]
 
     @property
     def facts(self) -> dict[str, float]:
-        if not self.passed_on:  # on a machine so busy that a short round saw no hand-over at all
+        if not self.hand_overs:  # the machine was so busy that a short round had no hand-over
             return {}
         ordered = self.in_round_trips
         return {
@@ -60,25 +60,25 @@ class HandOvers(Sample):
             "p99": percentile(ordered, 0.99),
             "max": ordered[-1],
             "jain": jain(self.holds_of),
-            "to itself": sum(one.is_to_itself for one in self.passed_on) / len(self.passed_on),
+            "to itself": sum(one.is_to_itself for one in self.hand_overs) / len(self.hand_overs),
         }
 
 
-def summarize(holds: list[Hold], shift: Shift, *, waiters: int, round_trip: RoundTrip) -> HandOvers:
-    """The measurement that the holds of one shift make up. Two holds at once are an error, not a fast hand-over."""
+def summarize(holds: list[Hold], schedule: Schedule, *, waiters: int, round_trip: RoundTrip) -> HandOvers:
+    """The measurement from the holds of one schedule. Two holds at once are an error, not a fast hand-over."""
     holds = sorted(holds, key=lambda hold: hold.order)
-    passed_on: list[HandOver] = []
+    hand_overs: list[HandOver] = []
     for before, after in pairwise(holds):
         if after.acquired_at < before.releases_at:
             raise RuntimeError(f"waiters {before.waiter} and {after.waiter} held the lock at once")
-        if shift.counts(before.releases_at):
-            passed_on.append(HandOver(after.acquired_at - before.releases_at, after.waiter == before.waiter))
-    counted = Counter(hold.waiter for hold in holds if shift.counts(hold.releases_at))
+        if schedule.counts(before.releases_at):
+            hand_overs.append(HandOver(after.acquired_at - before.releases_at, after.waiter == before.waiter))
+    counted = Counter(hold.waiter for hold in holds if schedule.counts(hold.releases_at))
     return HandOvers(
         len(holds),
-        max([shift.ends_at, *(hold.releases_at for hold in holds)]) - shift.begins_at,
+        max([schedule.ends_at, *(hold.releases_at for hold in holds)]) - schedule.begins_at,
         round_trip=round_trip,
-        passed_on=tuple(sorted(passed_on)),
+        hand_overs=tuple(sorted(hand_overs)),
         holds_of=tuple(counted[waiter] for waiter in range(waiters)),
     )
 
@@ -88,5 +88,5 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def jain(shares: Sequence[int]) -> float:
-    """Jain's index of fairness: 1 when all have the same, 1/n when one has everything."""
+    """Jain's index of fairness: 1 if all shares are equal, 1/n if one waiter has all holds."""
     return sum(shares) ** 2 / (len(shares) * sum(share * share for share in shares))

@@ -1,6 +1,6 @@
-"""The limit of a hand-over: release passes the lock to the next in a list and tells it, over bare hiredis.
+"""The limit of a hand-over: release passes the lock to the next in a list and notifies it, over bare hiredis.
 
-No checks, no fence, no care for waiters that are gone.
+No checks, no fence, no handling of dead waiters.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import hiredis
 
 from bench import limit
-from bench.hand_over.holds import Hold, Shift
+from bench.hand_over.holds import Hold, Schedule
 
 ASK = """
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 30000) then return 1 end
@@ -29,11 +29,11 @@ return redis.call('PUBLISH', string.match(next, '^[^/]+'), next)
 KEYS = "2", "{deal:1}", "{deal:1}:queue"
 
 
-TakeTurns = Callable[[int, Shift], Awaitable[list[Hold]]]
+TakeTurns = Callable[[int, Schedule], Awaitable[list[Hold]]]
 
 
-class PushWire(limit.Wire):
-    """Also hears what is published to its channel."""
+class PushConnection(limit.LimitConnection):
+    """Also receives the messages published to its channel."""
 
     def __init__(self, hear: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -49,14 +49,14 @@ class PushWire(limit.Wire):
 
     async def subscribe(self, channel: str) -> None:
         hello = self.request("HELLO", "3")
-        # In the same write, and not a request of its own: its answer comes as a push.
+        # In the same write, but not a request: its reply is a push.
         self._outgoing.append(hiredis.pack_command(("SUBSCRIBE", channel)))
         await hello
 
 
 @asynccontextmanager
 async def opening(url: str) -> AsyncIterator[TakeTurns]:
-    """Yields the loop of one waiter."""
+    """Connect, and yield the loop of one waiter."""
     address = urlsplit(url)
     loop = asyncio.get_running_loop()
     channel = f"process-{os.getpid()}"
@@ -65,25 +65,25 @@ async def opening(url: str) -> AsyncIterator[TakeTurns]:
     def hear(waiter: bytes) -> None:
         granted[waiter].set_result(None)
 
-    _, wire = await loop.create_connection(lambda: PushWire(hear), address.hostname, address.port)
-    await wire.subscribe(channel)
-    ask, pass_on = [await wire.request("SCRIPT", "LOAD", script) for script in (ASK, PASS_ON)]
+    _, connection = await loop.create_connection(lambda: PushConnection(hear), address.hostname, address.port)
+    await connection.subscribe(channel)
+    ask, pass_on = [await connection.request("SCRIPT", "LOAD", script) for script in (ASK, PASS_ON)]
 
-    async def take_turns(waiter: int, shift: Shift) -> list[Hold]:
+    async def take_turns(waiter: int, schedule: Schedule) -> list[Hold]:
         holds: list[Hold] = []
         name = f"{channel}/{waiter}".encode()
-        while monotonic() < shift.ends_at:
-            news = granted[name] = loop.create_future()
-            if await wire.request("EVALSHA", ask, *KEYS, name) == 0:
-                await news
+        while monotonic() < schedule.ends_at:
+            grant = granted[name] = loop.create_future()
+            if await connection.request("EVALSHA", ask, *KEYS, name) == 0:
+                await grant
             acquired_at = monotonic()
             await asyncio.sleep(0)
             releases_at = monotonic()
-            await wire.request("EVALSHA", pass_on, *KEYS)
+            await connection.request("EVALSHA", pass_on, *KEYS)
             holds.append(Hold(waiter, acquired_at, releases_at, acquired_at))
         return holds
 
     try:
         yield take_turns
     finally:
-        wire.close()
+        connection.close()

@@ -1,7 +1,7 @@
 """`python -m bench.hand_over.process CONTESTANT URL FIRST STOP`: one process with the waiters FIRST up to STOP.
 
-Shifts come in on stdin and the holds of each go out on stdout, as lines of JSON. Ends with its stdin, and so
-with its parent, however that one ends.
+Reads schedules from stdin and writes the holds of each to stdout, as lines of JSON. Ends with its stdin, and so with
+its parent, however that ends.
 """
 
 import asyncio
@@ -15,31 +15,31 @@ from typing import Any
 
 import uvloop
 
-from bench.hand_over.holds import Shift
+from bench.hand_over.holds import Schedule
 from bench.hand_over.waiters import WAITERS
 
 
 async def main(contestant: str, url: str, waiters: range) -> None:
-    shifts: asyncio.Queue[Shift] = asyncio.Queue()
-    threading.Thread(target=_listen, args=(asyncio.get_running_loop(), shifts), daemon=True).start()
+    schedules: asyncio.Queue[Schedule] = asyncio.Queue()
+    threading.Thread(target=_listen, args=(asyncio.get_running_loop(), schedules), daemon=True).start()
     try:
         async with WAITERS[contestant](url) as work:
             _answer({"is_ready": True})
             while True:
-                shift = await shifts.get()
-                gc.collect()  # what the shift before left behind is not charged to this one
-                _answer({"holds": await work(waiters, shift)})
-    except Exception as error:  # noqa: BLE001  the parent says which contestant failed, and how
+                schedule = await schedules.get()
+                gc.collect()  # the garbage of the previous round is not charged to this one
+                _answer({"holds": await work(waiters, schedule)})
+    except Exception as error:  # noqa: BLE001  the parent reports the contestant and the error
         cause: BaseException = error
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
         _answer({"error": type(cause).__name__, "text": str(cause)})
 
 
-def _listen(loop: asyncio.AbstractEventLoop, shifts: asyncio.Queue[Shift]) -> None:
+def _listen(loop: asyncio.AbstractEventLoop, schedules: asyncio.Queue[Schedule]) -> None:
     for line in sys.stdin:
-        loop.call_soon_threadsafe(shifts.put_nowait, Shift(*json.loads(line)))
-    os._exit(0)  # from whatever the waiters are doing
+        loop.call_soon_threadsafe(schedules.put_nowait, Schedule(*json.loads(line)))
+    os._exit(0)  # at once, although waiters are running
 
 
 def _answer(answer: dict[str, Any]) -> None:
@@ -47,7 +47,7 @@ def _answer(answer: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    # The library rightly warns about a server without persistence; here that is the plan.
+    # The library warns about a server without persistence, which is intended here.
     logging.getLogger("leasehold").setLevel(logging.ERROR)
     name, address, first, stop = sys.argv[1:]
     uvloop.run(main(name, address, range(int(first), int(stop))))

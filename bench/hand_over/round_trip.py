@@ -1,4 +1,4 @@
-"""The round trip: PING over the limit's connection (bare hiredis, uvloop) while nobody else asks anything."""
+"""The round trip: PING over the limit's connection (bare hiredis, uvloop) on an idle server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,18 +8,18 @@ from time import monotonic
 from typing import Self
 from urllib.parse import urlsplit
 
-from bench.limit import Wire
+from bench.limit import LimitConnection
 
 
 class RoundTrip:
     """A unit of time: the median of all pings of a run, known when the run is over.
 
-    Of the whole run, because it is 36 µs with both ends on one core and 115 to 400 µs on two that wake each other,
-    and where the scheduler puts a ping says nothing about the round beside it.
+    Of the whole run, because a ping takes 36 µs with both ends on one core and 115 to 400 µs on two that wake each
+    other, and the scheduler's choice for a ping is unrelated to that for the adjacent round.
     """
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, connection: LimitConnection) -> None:
+        self._connection = connection
         self._taken: list[float] = []
         self._deciles: list[float] = []
 
@@ -27,18 +27,20 @@ class RoundTrip:
     @asynccontextmanager
     async def measuring(cls, url: str) -> AsyncIterator[Self]:
         address = urlsplit(url)
-        _, wire = await asyncio.get_running_loop().create_connection(Wire, address.hostname, address.port)
+        _, connection = await asyncio.get_running_loop().create_connection(
+            LimitConnection, address.hostname, address.port
+        )
         try:
-            yield cls(wire)
+            yield cls(connection)
         finally:
-            wire.close()
+            connection.close()
 
     async def ping(self, seconds: float) -> None:
-        """One ping after the other for so many seconds."""
+        """Send one ping after the other for ``seconds``."""
         sent_at = monotonic()
         ends_at = sent_at + seconds
         while sent_at < ends_at:
-            await self._wire.request("PING")
+            await self._connection.request("PING")
             back_at = monotonic()
             self._taken.append(back_at - sent_at)
             sent_at = back_at
@@ -53,6 +55,6 @@ class RoundTrip:
         return f"{middle:.0f} µs (a tenth below {low:.0f}, a tenth above {high:.0f})"
 
     def _decile(self, number: int) -> float:
-        if not self._deciles:  # a hundred thousand pings are not to be sorted at every question
+        if not self._deciles:  # cached, because sorting a hundred thousand pings is slow
             self._deciles = quantiles(self._taken, n=10)
         return self._deciles[number - 1]

@@ -1,6 +1,6 @@
 """The waiters of one process, for each contestant as its own documentation shows.
 
-A waiter holds the lock again and again until its shift ends; the body is one turn of the event loop.
+A waiter holds the lock repeatedly until its schedule ends; the body is one turn of the event loop.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from time import monotonic
 
 from bench.hand_over import limit
-from bench.hand_over.holds import Hold, Shift
+from bench.hand_over.holds import Hold, Schedule
 from bench.result import LIMIT, OURS, RIVAL
 
 NAME = "deal:1"
@@ -19,8 +19,8 @@ TTL = 30
 WAIT = 30
 PYTHON_REDIS_LOCK = "python-redis-lock"
 
-# Has the waiters with these numbers work a shift.
-Work = Callable[[range, Shift], Awaitable[list[Hold]]]
+# Runs the waiters with these numbers for a schedule.
+Work = Callable[[range, Schedule], Awaitable[list[Hold]]]
 
 
 @asynccontextmanager
@@ -35,9 +35,9 @@ async def leasehold_tasks(url: str) -> AsyncIterator[Work]:
 
     async with leasehold.connect(url) as locks:
 
-        async def take_turns(waiter: int, shift: Shift) -> list[Hold]:
+        async def take_turns(waiter: int, schedule: Schedule) -> list[Hold]:
             holds: list[Hold] = []
-            while monotonic() < shift.ends_at:
+            while monotonic() < schedule.ends_at:
                 async with locks.lock(NAME, ttl=TTL, wait=WAIT) as lease:
                     acquired_at = monotonic()
                     await asyncio.sleep(0)
@@ -54,11 +54,11 @@ async def redis_py_tasks(url: str) -> AsyncIterator[Work]:
 
     async with redis.asyncio.Redis.from_url(url) as client:
 
-        async def take_turns(waiter: int, shift: Shift) -> list[Hold]:
+        async def take_turns(waiter: int, schedule: Schedule) -> list[Hold]:
             holds: list[Hold] = []
-            while monotonic() < shift.ends_at:
-                # Up to the end of the shift only: to serve the starved after it would take two seconds a round.
-                lock = client.lock(NAME, timeout=TTL, blocking_timeout=shift.ends_at - monotonic())
+            while monotonic() < schedule.ends_at:
+                # Only up to the end of the schedule: serving starved waiters after it would take two seconds a round.
+                lock = client.lock(NAME, timeout=TTL, blocking_timeout=schedule.ends_at - monotonic())
                 if not await lock.acquire():
                     break
                 acquired_at = monotonic()
@@ -78,9 +78,9 @@ async def python_redis_lock_threads(url: str) -> AsyncIterator[Work]:
 
     with redis.Redis.from_url(url) as client:
 
-        def take_turns(waiter: int, shift: Shift) -> list[Hold]:
+        def take_turns(waiter: int, schedule: Schedule) -> list[Hold]:
             holds: list[Hold] = []
-            while monotonic() < shift.ends_at:
+            while monotonic() < schedule.ends_at:
                 with redis_lock.Lock(client, NAME, expire=TTL):
                     acquired_at = monotonic()
                     time.sleep(0)
@@ -99,29 +99,29 @@ WAITERS: dict[str, Callable[[str], AbstractAsyncContextManager[Work]]] = {
 }
 
 
-def _in_tasks(take_turns: Callable[[int, Shift], Awaitable[list[Hold]]]) -> Work:
-    async def begin(waiter: int, shift: Shift) -> list[Hold]:
-        await asyncio.sleep(shift.begins_at - monotonic())
-        return await take_turns(waiter, shift)
+def _in_tasks(take_turns: Callable[[int, Schedule], Awaitable[list[Hold]]]) -> Work:
+    async def begin(waiter: int, schedule: Schedule) -> list[Hold]:
+        await asyncio.sleep(schedule.begins_at - monotonic())
+        return await take_turns(waiter, schedule)
 
-    async def work(waiters: range, shift: Shift) -> list[Hold]:
+    async def work(waiters: range, schedule: Schedule) -> list[Hold]:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(begin(waiter, shift)) for waiter in waiters]
+            tasks = [group.create_task(begin(waiter, schedule)) for waiter in waiters]
         return [hold for task in tasks for hold in task.result()]
 
     return work
 
 
-def _in_threads(take_turns: Callable[[int, Shift], list[Hold]]) -> Work:
-    async def work(waiters: range, shift: Shift) -> list[Hold]:
-        """Blocks the event loop on purpose: nothing else may run beside the threads."""
+def _in_threads(take_turns: Callable[[int, Schedule], list[Hold]]) -> Work:
+    async def work(waiters: range, schedule: Schedule) -> list[Hold]:
+        """Blocks the event loop on purpose, so that only the threads run."""
         outcomes: list[list[Hold]] = []
         errors: list[Exception] = []
 
         def begin(waiter: int) -> None:
-            time.sleep(max(0.0, shift.begins_at - monotonic()))
+            time.sleep(max(0.0, schedule.begins_at - monotonic()))
             try:
-                outcomes.append(take_turns(waiter, shift))
+                outcomes.append(take_turns(waiter, schedule))
             except Exception as error:  # noqa: BLE001  carried over to the main thread, which raises it
                 errors.append(error)
 

@@ -13,7 +13,7 @@ ALL: dict[str, Callable[[list[Result]], str | None]] = {
 
 
 def write(directory: Path, results: list[Result]) -> list[Path]:
-    """Writes the plots that can be drawn and answers their paths."""
+    """Write the plots whose targets were run, and return their paths."""
     written: list[Path] = []
     for name, draw in ALL.items():
         if svg := draw(results):

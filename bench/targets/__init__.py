@@ -29,4 +29,4 @@ ALL = [
 ]
 
 GROUPS = {"locks": ("P1", "P2", "P3", "P4", "P5"), "server": ("P8", "P9")}
-"""Targets that belong together, by a name that can be given for them."""
+"""Groups of targets by name, which the command line accepts."""

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 from bench import contest
 from bench.contest import Contestant
-from bench.documents import holding
-from bench.documents.holding import CLIENTS
+from bench.documents import lock_cycles
+from bench.documents.lock_cycles import CLIENTS
 from bench.plan import Bench
 from bench.result import JUDGED_BY, OURS, Check, Result, median_of_ratios, ratio
 
 BARE = "bare FastAPI"
 
 CONTESTANTS = [
-    Contestant(BARE, holding.bare_application, ("set", "evalsha", "publish")),
-    Contestant(OURS, holding.leasehold_service, ("evalsha",)),
+    Contestant(BARE, lock_cycles.bare_application, ("set", "evalsha", "publish")),
+    Contestant(OURS, lock_cycles.leasehold_service, ("evalsha",)),
 ]
 
 
@@ -21,7 +21,7 @@ async def run(bench: Bench) -> list[Result]:
     work = f"lock+release over HTTP, {CLIENTS} clients"
     series = await contest.hold(
         CONTESTANTS,
-        measure=holding.measure,
+        measure=lock_cycles.measure,
         workers=CLIENTS,
         bench=_lengthened(bench),
         title=f"P8 {CLIENTS} HTTP clients",
@@ -32,7 +32,7 @@ async def run(bench: Bench) -> list[Result]:
 
 
 def _lengthened(bench: Bench) -> Bench:
-    """A cycle is two requests and a write to disk: there would be too few of them in a round."""
+    """A longer plan, because a cycle is two requests and a disk write, so short rounds would have too few cycles."""
     rounds = 9 if bench.plan.mode == "quick" else 15
     return replace(
         bench,

@@ -1,21 +1,21 @@
-"""P9: one lock change to 2,000 sockets of one worker: how soon all are told, and what each costs while it is idle."""
+"""P9: one lock change to 2,000 sockets of one worker: the time until all receive it, and the memory of an idle socket."""
 
 from dataclasses import replace
 from statistics import median
 
 from bench import contest
 from bench.contest import Contestant
-from bench.documents import watching
+from bench.documents import fan_out
+from bench.documents.fan_out import SOCKETS
 from bench.documents.processes import raise_file_limit
-from bench.documents.watching import SOCKETS
 from bench.plan import Bench
 from bench.result import OURS, Check, Result, Series
 
 BARE = "websockets.broadcast"
 
 CONTESTANTS = [
-    Contestant(BARE, watching.bare_broadcast, ()),
-    Contestant(OURS, watching.leasehold_service, ()),
+    Contestant(BARE, fan_out.bare_broadcast, ()),
+    Contestant(OURS, fan_out.leasehold_service, ()),
 ]
 
 
@@ -23,7 +23,7 @@ async def run(bench: Bench) -> list[Result]:
     raise_file_limit()
     series = await contest.hold(
         CONTESTANTS,
-        measure=watching.measure,
+        measure=fan_out.measure,
         workers=SOCKETS,
         bench=_adjusted(bench),
         title=f"P9 {SOCKETS:,} sockets",
@@ -43,14 +43,14 @@ async def run(bench: Bench) -> list[Result]:
             series,
             workers=SOCKETS,
             unit="changes/s",
-            facts="first … p99: from when the change is asked for (over HTTP, or over a socket of the bare one) until "
-            "a socket is told; KiB each: resident memory of the worker for each idle socket",
+            facts="first … p99: from the request of the change (over HTTP, or over a socket of the bare one) to its "
+            "arrival at a socket; KiB each: resident memory of the worker for each idle socket",
         )
     ]
 
 
 def _adjusted(bench: Bench) -> Bench:
-    """Every change is 2,000 arrivals, so that a few rounds do."""
+    """A shorter plan, because every change is 2,000 arrivals."""
     return replace(bench, plan=replace(bench.plan, rounds=max(7, bench.plan.rounds), warmup_seconds=0.5))
 
 

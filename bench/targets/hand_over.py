@@ -1,4 +1,4 @@
-"""P5: one lock, 32 waiters in two processes: how fast it goes from one to the next, how evenly, at what cost."""
+"""P5: one lock, 32 waiters in two processes: speed, fairness and cost of hand-overs."""
 
 from dataclasses import replace
 from functools import partial
@@ -6,9 +6,9 @@ from statistics import median
 
 from bench import contest
 from bench.contest import Contestant
-from bench.hand_over.crew import PROCESSES, WAITERS, Crew, gather_crew
 from bench.hand_over.holds import HandOvers, summarize
 from bench.hand_over.round_trip import RoundTrip
+from bench.hand_over.waiter_processes import PROCESSES, WAITERS, WaiterProcesses, start_waiters
 from bench.hand_over.waiters import PYTHON_REDIS_LOCK
 from bench.plan import Bench
 from bench.result import LIMIT, OURS, RIVAL, Check, Result, Series
@@ -17,15 +17,15 @@ PING_SHARE = 0.1  # of a round's time, before it and again after it
 
 
 def _contestant(name: str, *commands: str, is_context: bool = True) -> Contestant:
-    return Contestant(name, partial(gather_crew, name), commands, is_context)
+    return Contestant(name, partial(start_waiters, name), commands, is_context)
 
 
 CONTESTANTS = [
     _contestant(LIMIT, "evalsha"),
-    # What it sends when all is well, and what it would send if it had to connect again.
+    # The commands of normal operation, and those of a reconnection.
     _contestant(OURS, "evalsha", "delifeq", "eval", "hello", "script|load", "subscribe", is_context=False),
     _contestant(RIVAL, "set", "evalsha"),
-    # And a GET for each acquire, which the server does not tell from the one inside its script.
+    # And a GET for each acquire, which the statistics do not distinguish from the one inside its script.
     _contestant(PYTHON_REDIS_LOCK, "set", "blpop", "evalsha"),
 ]
 
@@ -33,11 +33,11 @@ CONTESTANTS = [
 async def run(bench: Bench) -> list[Result]:
     async with RoundTrip.measuring(bench.server.url) as round_trip:
 
-        async def measure(crew: Crew, waiters: int, seconds: float) -> HandOvers:
+        async def measure(processes: WaiterProcesses, waiters: int, seconds: float) -> HandOvers:
             await round_trip.ping(seconds * PING_SHARE)
-            holds, shift = await crew.work(seconds)
+            holds, schedule = await processes.work(seconds)
             await round_trip.ping(seconds * PING_SHARE)
-            return summarize(holds, shift, waiters=waiters, round_trip=round_trip)
+            return summarize(holds, schedule, waiters=waiters, round_trip=round_trip)
 
         series = await contest.hold(
             CONTESTANTS,
@@ -68,7 +68,7 @@ async def run(bench: Bench) -> list[Result]:
 
 
 def _shortened(bench: Bench) -> Bench:
-    """In a quick run, starting eight processes takes a third of the time there is."""
+    """Shorter rounds in a quick run, in which starting eight processes takes a third of the time."""
     if bench.plan.mode == "full":
         return bench
     return replace(bench, plan=replace(bench.plan, seconds=0.15))

@@ -1,6 +1,6 @@
 """P1–P3: cycles per second by 1, 100 and 1,000 tasks, each on its own keys."""
 
-from bench import contest, limit, ours, peers
+from bench import contest, leasehold_locks, limit, peers
 from bench.contest import Contestant
 from bench.plan import Bench
 from bench.result import (
@@ -19,7 +19,7 @@ from bench.work import measure_tasks
 
 CONTESTANTS = [
     Contestant(LIMIT, limit.tasks, ("set", "evalsha")),
-    Contestant(OURS, ours.tasks, ("evalsha", "delifeq")),
+    Contestant(OURS, leasehold_locks.tasks, ("evalsha", "delifeq")),
     Contestant(RIVAL, peers.redis_py_tasks, ("set", "evalsha")),
     Contestant("valkey-glide", peers.glide_tasks, ("set", "evalsha"), is_context=True),
     Contestant("pottery", peers.pottery_tasks, ("set", "evalsha"), is_context=True),

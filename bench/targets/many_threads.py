@@ -1,6 +1,6 @@
 """P4: cycles per second of the blocking API by 1 and 16 threads, each on its own keys."""
 
-from bench import contest, limit, ours, peers
+from bench import contest, leasehold_locks, limit, peers
 from bench.contest import Contestant
 from bench.plan import Bench
 from bench.result import JUDGED_BY, LIMIT, OURS, RIVAL, Check, Result, median_of_ratios, ratio
@@ -8,7 +8,7 @@ from bench.work import measure_threads
 
 CONTESTANTS = [
     Contestant(LIMIT, limit.threads, ("set", "evalsha"), is_context=True),
-    Contestant(OURS, ours.threads, ("evalsha", "delifeq")),
+    Contestant(OURS, leasehold_locks.threads, ("evalsha", "delifeq")),
     Contestant(RIVAL, peers.redis_py_threads, ("set", "evalsha")),
     Contestant("python-redis-lock", peers.python_redis_lock_threads, ("set", "evalsha"), is_context=True),
     Contestant("pottery", peers.pottery_threads, ("set", "evalsha"), is_context=True),

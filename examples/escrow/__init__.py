@@ -1,4 +1,4 @@
-"""An escrow service that keeps its books right although its workers are paused, killed and told everything twice.
+"""An escrow service whose books stay correct although its workers are paused and killed and get duplicate messages.
 
 Start reading at `deposits`, then `ledger`; the README has the picture.
 """

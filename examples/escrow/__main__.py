@@ -10,27 +10,27 @@ from dataclasses import replace
 from multiprocessing import forkserver
 
 DESCRIPTION = """\
-Runs the escrow service and its workers, tells them everything one to three times, pauses and kills them, and
-checks the books in the end. Without --guards: once with the fences checked, then for at most 20 s without.
-Exit code: 0 if the books balance, 1 if not, 3 if they do but no stale write came up, so that nothing was shown."""
+Runs the escrow service and its workers, sends each message one to three times, pauses and kills workers, and
+checks the books in the end. Without --guards: once with fence checks, then for at most 20 s without.
+Exit code: 0 if the books balance, 1 if not, 3 if they do but no stale write occurred, so that nothing was shown."""
 
 CONTROL_SECONDS = 20.0
 
 
 def main() -> int:
     asked = _parse()
-    # Both sides import SQLAlchemy and more, which takes seconds: let them do it at the same time.
-    import examples.escrow.load.crew  # noqa: F401, PLC0415 - see above
+    # Both processes import SQLAlchemy and more, which takes seconds: let them do it in parallel.
+    import examples.escrow.load.processes  # noqa: F401, PLC0415 - see above
 
     forkserver.ensure_running()
-    from examples.escrow.load import crew, driver, serving, verdict  # noqa: PLC0415 - see above
+    from examples.escrow.load import driver, processes, serve, verdict  # noqa: PLC0415 - see above
     from rich.console import Console  # noqa: PLC0415 - see above
 
     console = Console(stderr=asked.json)
     options = driver.Options(asked.seconds, asked.workers, asked.seed, asked.database_url, asked.store_url)
     try:
         if asked.serve:
-            asyncio.run(serving.serve(options, console))
+            asyncio.run(serve.serve_escrow(options, console))
             return 0
         verdicts = [asyncio.run(driver.run(options, asked.guards or "on", console))]
         if not asked.json:
@@ -43,7 +43,7 @@ def main() -> int:
                 verdict.compare(verdicts[0], verdicts[1], console)
     except KeyboardInterrupt:
         return 130
-    except (driver.NotEmptyError, crew.NotStartedError) as error:
+    except (driver.NotEmptyError, processes.NotStartedError) as error:
         console.print(f"escrow: {error}", style="red")
         return 2
     if asked.json:
@@ -56,12 +56,12 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "python -m examples.escrow", description=DESCRIPTION, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=60, help="how long to make trouble (60)")
+    parser.add_argument("--seconds", type=float, default=60, help="duration of the load (60)")
     parser.add_argument("--workers", type=int, default=8, help="processes (8)")
-    parser.add_argument("--seed", type=int, default=1, help="for the choices of customers and trouble (1)")
+    parser.add_argument("--seed", type=int, default=1, help="of the random customers and faults (1)")
     parser.add_argument(
         "--database-url",
-        help="sqlite+aiosqlite:///… or postgresql+asyncpg://…, without escrow tables (a file of its own)",
+        help="sqlite+aiosqlite:///… or postgresql+asyncpg://…, without escrow tables (a temporary file)",
     )
     parser.add_argument("--store-url", help="redis://… (an embedded Valkey)")
     parser.add_argument("--guards", choices=["on", "off"], help="whether the database checks fences")

@@ -1,11 +1,11 @@
-"""The service's HTTP API. What moves money is queued for the workers (202); a cancellation is done at once."""
+"""The service's HTTP API. Operations that move money are queued for the workers (202); a cancellation is immediate."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import uvicorn
 from examples.escrow import deals
 from examples.escrow.audit import find_discrepancies
-from examples.escrow.database import is_passing
+from examples.escrow.database import is_transient
 from examples.escrow.messages import Queue, open_queue
 from examples.escrow.models import Account, Report
 from examples.escrow.service import Escrow, open_escrow
@@ -47,9 +47,9 @@ def create_app(escrow: Escrow, queue: Queue) -> FastAPI:
 
     async def known(deal_id: int) -> int:
         try:
-            await deals.terms_of(escrow, deal_id)
+            await deals.get(escrow, deal_id)
         except NoResultFound:
-            raise HTTPException(404, f"there is no deal {deal_id}") from None
+            raise HTTPException(404, f"deal {deal_id} not found") from None
         return deal_id
 
     @app.post("/deals", status_code=201)
@@ -62,7 +62,7 @@ def create_app(escrow: Escrow, queue: Queue) -> FastAPI:
 
     @app.get("/deals/{deal_id}")
     async def show(deal_id: Annotated[int, Depends(known)]) -> dict[str, Any]:
-        deal = await deals.terms_of(escrow, deal_id)
+        deal = await deals.get(escrow, deal_id)
         return {"id": deal.id, "state": deal.state, "price": deal.price, "held": deal.held}
 
     @app.post("/deals/{deal_id}/deposits", status_code=202)
@@ -100,19 +100,19 @@ def create_app(escrow: Escrow, queue: Queue) -> FastAPI:
 
 
 async def _database_problem(_: Request, error: Exception) -> JSONResponse:
-    """Nothing was changed. What passes is worth another try; what does not fit the other rows is not."""
+    """The response to a database error. Nothing was changed; only transient errors get a Retry-After."""
     assert isinstance(error, DBAPIError)
-    if is_passing(error):
+    if is_transient(error):
         title, status, headers = "The database is busy", 503, {"Retry-After": "1"}
     elif isinstance(error, IntegrityError):
-        title, status, headers = "This refers to something that is not there", 422, None
+        title, status, headers = "The request refers to a row that does not exist", 422, None
     else:
         raise error
     return JSONResponse({"title": title}, status, headers, "application/problem+json")
 
 
 async def serve(settings: "Settings", listening: "socket", started: "Callable[[], None]") -> None:
-    """Answer requests on ``listening`` until a signal comes."""
+    """Serve the API on ``listening`` until a signal ends it."""
     assert settings.store_url is not None
     async with (
         open_escrow(settings) as escrow,

@@ -1,4 +1,4 @@
-"""What can be wrong with the books. Reads only, and needs one snapshot of all tables."""
+"""Checks the books for discrepancies. Reads only, in one snapshot of all tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 Query = Select[Any, Any, Any]
-"""Of what does not fit: where, what is expected, what is there."""
+"""Selects discrepancies: id, expected value, actual value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Discrepancy:
 
 
 async def find_discrepancies(session: AsyncSession) -> list[Discrepancy]:
-    """Everything that does not add up; nothing, if all is well."""
+    """All discrepancies; empty if the books balance."""
     if session.get_bind().dialect.name == "postgresql":
         await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
     found = [
@@ -39,7 +39,7 @@ async def find_discrepancies(session: AsyncSession) -> list[Discrepancy]:
         for kind, what, query in _QUERIES
         for ident, expected, actual in await session.execute(query)
     ]
-    # As int: PostgreSQL adds up to a Decimal.
+    # As int, because PostgreSQL's sum is a Decimal.
     opening, balances, held = [
         int(await session.scalar(select(func.sum(column))) or 0)
         for column in (Account.opening, Account.balance, Deal.held)

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
 BUSY_TIMEOUT = 30
-"""Seconds for which a writer waits for another on SQLite: longer than any pause of a worker that is writing."""
+"""Seconds that a writer waits for another on SQLite: longer than any pause of a worker that is writing."""
 
 # Classes of SQLSTATE: connection lost, rolled back (deadlock, serialization failure), out of resources, shutting down.
-_PASSING = ("08", "40", "53", "57")
+_TRANSIENT = ("08", "40", "53", "57")
 
 
-def is_passing(error: DBAPIError) -> bool:
-    """Whether nothing is wrong but the moment, so that it can be tried again: "database is locked", a deadlock…"""
-    # asyncpg's errors come as plain DBAPIError, with the state that the server gave.
+def is_transient(error: DBAPIError) -> bool:
+    """Whether a retry can succeed, as after "database is locked" or a deadlock."""
+    # asyncpg's errors are plain DBAPIErrors with the server's SQLSTATE.
     state = getattr(error.orig, "sqlstate", None) or ""
-    return isinstance(error, OperationalError) or error.connection_invalidated or state.startswith(_PASSING)
+    return isinstance(error, OperationalError) or error.connection_invalidated or state.startswith(_TRANSIENT)
 
 
 @asynccontextmanager
@@ -50,13 +50,13 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # Deferred, so that readers stay readers. One that has read and then writes could be told "database is locked"
-    # however long it is ready to wait; so here a transaction that writes does that first (`load_for_update` does).
+    # Deferred, so that readers stay readers. A transaction that reads and then writes can get "database is locked"
+    # in spite of its timeout; so here transactions that write begin with the write (`load_for_update` does).
     connection.exec_driver_sql("BEGIN")
 
 
 async def create_tables(engine: AsyncEngine) -> None:
-    """Make those that are missing."""
+    """Create the missing tables."""
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.create_all)
 
@@ -72,7 +72,7 @@ async def has_tables(engine: AsyncEngine) -> bool:
 
 
 async def open_accounts(engine: AsyncEngine, openings: Iterable[tuple[str, int]]) -> None:
-    """Accounts with what is in them, numbered from 1 (`PLATFORM`)."""
+    """Insert accounts with their opening balances, numbered from 1 (`PLATFORM`)."""
     accounts = [
         {"id": number, "owner": owner, "opening": opening, "balance": opening}
         for number, (owner, opening) in enumerate(openings, 1)

@@ -1,4 +1,4 @@
-"""Deals: made by a buyer and a seller, cancelled while no money has come in."""
+"""Deals between a buyer and a seller: creates them, and cancels them before the first deposit."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FEE_PERCENT = 2
 
 
 class NotYetError(Exception):
-    """The deal is not far enough for this; ask again later."""
+    """The deal is not in the right state yet; try again later."""
 
 
 async def create(escrow: Escrow, *, buyer_id: int, seller_id: int, price: int) -> int:
-    """A new deal and the rows that its locks guard; its id."""
+    """Create a deal and the rows that its locks guard, and return its id."""
     async with escrow.sessions.begin() as session:
         deal = Deal(buyer_id=buyer_id, seller_id=seller_id, price=price, fee=price * FEE_PERCENT // 100)
         session.add(deal)
@@ -32,8 +32,8 @@ async def create(escrow: Escrow, *, buyer_id: int, seller_id: int, price: int) -
     return deal.id
 
 
-async def terms_of(escrow: Escrow, deal_id: int) -> Deal:
-    """The deal with what never changes of it: who, with whom, for how much. To know which locks are needed."""
+async def get(escrow: Escrow, deal_id: int) -> Deal:
+    """The deal, read without its lock: for the parties and amounts, which never change and determine the locks."""
     async with escrow.sessions() as session:
         return await session.get_one(Deal, deal_id)
 
@@ -44,7 +44,7 @@ async def in_state(escrow: Escrow, state: str) -> Sequence[int]:
 
 
 async def cancel(escrow: Escrow, deal_id: int, lease: Lease) -> str:
-    """Cancel the deal, if nothing has been paid in; its state. ``lease`` is that of the deal."""
+    """Cancel the deal unless there was a deposit, and return its state. ``lease`` is that of the deal."""
     async with escrow.sessions.begin() as session:
         deal = await escrow.rows.load(session, Deal, deal_id, lease)
     if deal.state != "created" or deal.held:

@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 async def receive(escrow: Escrow, *, deal_id: int, tx_hash: str, amount: int) -> str:
-    """``accepted``, or ``rejected`` if the deal takes no money (any more); the same for every delivery."""
+    """``accepted``, or ``rejected`` if the deal takes no money; the same outcome for every delivery."""
     async with escrow.ops.purpose("deposit", deal_id=deal_id) as lease:
         return await escrow.once("deposit", tx_hash, lambda: _book(escrow, deal_id, tx_hash, amount, lease))
 
 
 async def _book(escrow: Escrow, deal_id: int, tx_hash: str, amount: int, lease: Lease) -> str:
-    terms = await deals.terms_of(escrow, deal_id)
-    async with ledger.hold(escrow, deal_id, [terms.buyer_id]) as book:
+    deal_terms = await deals.get(escrow, deal_id)
+    async with ledger.hold(escrow, deal_id, [deal_terms.buyer_id]) as book:
         async with escrow.sessions.begin() as session:
             funding = await escrow.rows.load(session, Funding, deal_id, lease)
             deal = await book.read(session)
             known = await session.scalar(select(Deposit).where(Deposit.tx_hash == tx_hash))
-        if known is not None:  # whoever did it did not live to say so
+        if known is not None:  # an earlier run booked it and died before `once` recorded that
             return "accepted" if known.is_accepted else "rejected"
         total = funding.received + amount
         is_accepted = (
-            deal.state == "created" and total <= deal.price and book.balances[terms.buyer_id] >= amount
+            deal.state == "created" and total <= deal.price and book.balances[deal_terms.buyer_id] >= amount
         )
 
         async def write(session: AsyncSession) -> None:
@@ -42,9 +42,9 @@ async def _book(escrow: Escrow, deal_id: int, tx_hash: str, amount: int, lease: 
             if not is_accepted:
                 return
             state = "funded" if total == deal.price else "created"
-            await book.move(session, state, {"deposit": (terms.buyer_id, -amount)})
+            await book.move(session, state, {"deposit": (deal_terms.buyer_id, -amount)})
             if state == "funded":
                 session.add(Notice(deal_id=deal_id, text="Your deal is funded"))
 
-        await escrow.write(write, accounts=[terms.buyer_id])
+        await escrow.write(write, accounts=[deal_terms.buyer_id])
     return "accepted" if is_accepted else "rejected"

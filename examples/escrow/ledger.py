@@ -1,4 +1,4 @@
-"""Moving money between a deal and accounts: hold, read, decide, write."""
+"""Moves money between a deal and accounts: lock, read, decide, write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Ledger:
-    """A deal and some accounts, held. `read` comes first; what `move` writes rests on what was read then."""
+    """A locked deal and its locked accounts. Call `read` first: `move` writes on the basis of what it read."""
 
     def __init__(self, escrow: Escrow, deal_id: int, deal_lease: Lease, leases: Mapping[int, Lease]) -> None:
         self._escrow = escrow
@@ -28,7 +28,7 @@ class Ledger:
         self.balances: dict[int, int] = {}
 
     async def read(self, session: AsyncSession) -> Deal:
-        """Show our fences to the rows, so that nobody before us can write any more, and then read them."""
+        """Register our fences in the rows, so that earlier holders can no longer write, and then read them."""
         rows = self._escrow.rows
         deal = await rows.load(session, Deal, self._deal_id, self._deal_lease)
         for account_id, lease in self._leases.items():
@@ -37,7 +37,7 @@ class Ledger:
         return deal
 
     async def move(self, session: AsyncSession, state: str, kinds: Mapping[str, tuple[int, int]]) -> None:
-        """Write the deal's new state and balances: ``kinds`` has what goes to which account for what reason."""
+        """Write the deal's new state and the balances: ``kinds`` maps each kind of entry to an account and an amount."""
         rows = self._escrow.rows
         left = self._held - sum(amount for _, amount in kinds.values())
         await rows.write(session, Deal, self._deal_id, self._deal_lease, {"held": left, "state": state})
@@ -52,7 +52,7 @@ class Ledger:
 
 @asynccontextmanager
 async def hold(escrow: Escrow, deal_id: int, accounts: Iterable[int]) -> AsyncIterator[Ledger]:
-    """Hold the deal, then the accounts. Whoever holds anything else has it before: no circles."""
+    """Hold the deal, then the accounts. All other locks are acquired before these, so there are no deadlocks."""
     async with (
         escrow.ops.purpose("deal", deal_id=deal_id) as lease,
         escrow.balances(set(accounts)) as leases,

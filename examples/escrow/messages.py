@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 GROUP = "workers"
 CLAIM_AFTER_MS = 3000
-"""A message that nobody has acknowledged for so long is given to another worker."""
+"""A message that is unacknowledged for this long is delivered to another worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Message:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What it says, read only when it is worked on: if it cannot be read, that is one message's trouble."""
+        """The arguments of the command. Parsed on use, so that a malformed message fails alone."""
         return json.loads(self.body["fields"])
 
 
@@ -52,7 +52,7 @@ class Queue:
         await self._client.xadd(self._stream, {"kind": kind, "fields": json.dumps(fields)})
 
     async def receive(self, consumer: str, *, wait: float = 0.2) -> list[Message]:
-        """The next message, or, now and then, one that its receiver has not acknowledged; none if there is none."""
+        """The next message or, at intervals, one that its receiver has not acknowledged; empty if there is none."""
         if time.monotonic() >= self._claim_at:
             reply = await self._client.xautoclaim(
                 self._stream, GROUP, consumer, min_idle_time=CLAIM_AFTER_MS, count=1
@@ -69,7 +69,7 @@ class Queue:
         await self._client.xack(self._stream, GROUP, message.id)
 
     async def put_aside(self, message: Message, why: str) -> None:
-        """Acknowledge what nobody can do, and keep it for somebody to look at."""
+        """Acknowledge a message that cannot be processed, and keep it in a stream for inspection."""
         async with self._client.pipeline(transaction=True) as both:
             both.xadd(self._aside, {**message.body, "id": message.id, "why": why})
             both.xack(self._stream, GROUP, message.id)
@@ -79,7 +79,7 @@ class Queue:
         return await self._client.xlen(self._aside)
 
     async def backlog(self) -> int:
-        """How many messages have not been acknowledged, delivered or not."""
+        """The number of messages that are not acknowledged, delivered or not."""
         groups = await self._client.xinfo_groups(self._stream)
         return sum(int(group["pending"]) + int(group["lag"] or 0) for group in groups)
 

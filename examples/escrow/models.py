@@ -1,22 +1,22 @@
 """The tables. Money is in cents.
 
-A fence orders the grants of one lock, so a row that checks fences belongs to one lock, and that to one purpose:
+A fence orders the grants of one lock, so a row that checks fences belongs to one lock, and the lock to one purpose:
 
 =================  ==========================  =====================================
 row                lock                        is changed by
 =================  ==========================  =====================================
-`Account`          ``balance:{account_id}``    everything that moves money
-`Deal`             ``deal:{deal_id}``          everything that happens to the deal
+`Account`          ``balance:{account_id}``    operations that move money
+`Deal`             ``deal:{deal_id}``          all operations on the deal
 `Funding`          ``deposit:{deal_id}``       deposits
 `Payout`           ``payout:{deal_id}``        the payout
 `Refund`           ``refund:{deal_id}``        the refund
-`Notice`           ``outbox:poller``           whoever delivers notifications
-`Report`           ``reconciliation``          whoever checks the books
+`Notice`           ``outbox:poller``           the delivery of notifications
+`Report`           ``reconciliation``          the reconciliation
 =================  ==========================  =====================================
 
-`Deposit`, `Entry` and `Mail` say what has happened; rows are only added. A service of your own should have unique
-keys on them as well: they would stop a second payout, though not a balance that is overwritten with an old one.
-Here they are left out, so that nothing but the fences stands between a late worker and the books.
+`Deposit`, `Entry` and `Mail` are append-only records. A real service should have unique keys on them as well: they
+prevent a second payout, though not a balance that is overwritten with an old one. Here they are left out, so that
+only the fences protect the books from a late worker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from leasehold.operations.guards.sql import Fenced
 
 PLATFORM = 1
-"""The account that fees go to. Every payout changes it, so it is where workers meet."""
+"""The account for fees. Every payout changes it, so workers contend for it."""
 
 
 class Base(DeclarativeBase):
@@ -58,7 +58,7 @@ class Deal(Fenced, Base):
 
 
 class Funding(Fenced, Base):
-    """What has come in for a deal."""
+    """The sum of the deposits of a deal."""
 
     __tablename__ = "escrow_fundings"
 
@@ -81,7 +81,7 @@ class Refund(Fenced, Base):
 
 
 class Deposit(Base):
-    """A transaction that we were told of, and whether we accepted it."""
+    """A received transaction, and whether it was accepted."""
 
     __tablename__ = "escrow_deposits"
 
@@ -93,7 +93,7 @@ class Deposit(Base):
 
 
 class Entry(Base):
-    """Money that went to an account (or, below zero, from it) for a deal."""
+    """An amount moved to an account (or, if negative, from it) for a deal."""
 
     __tablename__ = "escrow_entries"
 
@@ -105,7 +105,7 @@ class Entry(Base):
 
 
 class Notice(Fenced, Base):
-    """The outbox: written in the transaction that it tells of, delivered later."""
+    """The outbox: written in the transaction that it reports, delivered later."""
 
     __tablename__ = "escrow_notices"
 
@@ -116,7 +116,7 @@ class Notice(Fenced, Base):
 
 
 class Mail(Base):
-    """A notification that went out."""
+    """A notification that was sent."""
 
     __tablename__ = "escrow_mails"
 
@@ -125,7 +125,7 @@ class Mail(Base):
 
 
 class Report(Fenced, Base):
-    """What the last reconciliation found; there is one row."""
+    """The result of the last reconciliation, in a single row."""
 
     __tablename__ = "escrow_reports"
 

@@ -1,4 +1,4 @@
-"""The outbox: one worker at a time delivers what the others have written there."""
+"""The outbox: one worker at a time delivers the notifications that all workers write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def deliver(escrow: Escrow, *, limit: int = 20) -> None:
-    """Send up to ``limit`` notifications, the oldest first; nothing if another worker is at it."""
+    """Send up to ``limit`` notifications, the oldest first; none if another worker is doing so."""
     try:
         async with escrow.ops.purpose("outbox_poller") as lease:
             for notice_id in await _unsent(escrow, limit):
@@ -44,7 +44,7 @@ async def _deliver_one(escrow: Escrow, notice_id: int, lease: Lease) -> None:
             "notification", notice_id, lambda: _send(escrow, notice_id, lease), purpose="outbox_poller"
         )
     except InProgress:
-        return  # the one who was at it before may still be; it stays unsent and is looked at again
+        return  # an earlier worker may still be sending it; it stays unsent for the next run
 
 
 async def _send(escrow: Escrow, notice_id: int, lease: Lease) -> None:
@@ -55,6 +55,6 @@ async def _send(escrow: Escrow, notice_id: int, lease: Lease) -> None:
 
     async def write(session: AsyncSession) -> None:
         await escrow.rows.write(session, Notice, notice_id, lease, {"is_sent": True})
-        session.add(Mail(notice_id=notice_id))  # stands for a mail server that takes part in the transaction
+        session.add(Mail(notice_id=notice_id))  # represents a mail server that takes part in the transaction
 
     await escrow.write(write)

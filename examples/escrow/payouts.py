@@ -1,4 +1,4 @@
-"""The payout of a deal: the price to the seller, less the fee. Identified by the deal: there is one at most."""
+"""The payout of a deal: the price to the seller, less the fee. Identified by the deal, which has at most one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 async def pay_out(escrow: Escrow, *, deal_id: int) -> str:
-    """``paid``, or the state that the deal has ended in instead. `NotYetError` while it is not funded."""
+    """``paid``, or the deal's other final state. `NotYetError` while it is not funded."""
     async with escrow.ops.purpose("payout", deal_id=deal_id) as lease:
         return await escrow.once("payout", deal_id, lambda: _pay(escrow, deal_id, lease))
 
 
 async def _pay(escrow: Escrow, deal_id: int, lease: Lease) -> str:
-    terms = await deals.terms_of(escrow, deal_id)
-    parties = [terms.seller_id, PLATFORM]
+    deal_terms = await deals.get(escrow, deal_id)
+    parties = [deal_terms.seller_id, PLATFORM]
     async with ledger.hold(escrow, deal_id, parties) as book:
         async with escrow.sessions.begin() as session:
             await escrow.rows.load(session, Payout, deal_id, lease)
@@ -33,10 +33,10 @@ async def _pay(escrow: Escrow, deal_id: int, lease: Lease) -> str:
             return deal.state
 
         async def write(session: AsyncSession) -> None:
-            amount = deal.held - terms.fee
+            amount = deal.held - deal_terms.fee
             await escrow.rows.write(session, Payout, deal_id, lease, {"amount": amount})
             await book.move(
-                session, "paid", {"payout": (terms.seller_id, amount), "fee": (PLATFORM, terms.fee)}
+                session, "paid", {"payout": (deal_terms.seller_id, amount), "fee": (PLATFORM, deal_terms.fee)}
             )
             session.add(Notice(deal_id=deal_id, text="You have been paid"))
 

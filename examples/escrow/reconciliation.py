@@ -1,4 +1,4 @@
-"""Reconciliation: from time to time one worker checks the books while the others write them."""
+"""Reconciliation: at intervals one worker checks the books while the others write them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def reconcile(escrow: Escrow) -> int | None:
-    """How many discrepancies there are, kept in the report; None if another worker is at it."""
+    """The number of discrepancies, also stored in the report; None if another worker is checking."""
     try:
         async with escrow.ops.purpose("reconciliation") as lease:
             async with escrow.sessions.begin() as session:

@@ -1,4 +1,4 @@
-"""The refund of a deal: what has been paid in goes back to the buyer. Identified by the deal."""
+"""The refund of a deal: the deposits go back to the buyer. Identified by the deal."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 async def refund(escrow: Escrow, *, deal_id: int) -> str:
-    """``refunded``, or the state that the deal has ended in instead."""
+    """``refunded``, or the deal's other final state."""
     async with escrow.ops.purpose("refund", deal_id=deal_id) as lease:
-        return await escrow.once("refund", deal_id, lambda: _give_back(escrow, deal_id, lease))
+        return await escrow.once("refund", deal_id, lambda: _refund(escrow, deal_id, lease))
 
 
-async def _give_back(escrow: Escrow, deal_id: int, lease: Lease) -> str:
-    terms = await deals.terms_of(escrow, deal_id)
-    async with ledger.hold(escrow, deal_id, [terms.buyer_id]) as book:
+async def _refund(escrow: Escrow, deal_id: int, lease: Lease) -> str:
+    deal_terms = await deals.get(escrow, deal_id)
+    async with ledger.hold(escrow, deal_id, [deal_terms.buyer_id]) as book:
         async with escrow.sessions.begin() as session:
             await escrow.rows.load(session, Refund, deal_id, lease)
             deal = await book.read(session)
@@ -31,8 +31,8 @@ async def _give_back(escrow: Escrow, deal_id: int, lease: Lease) -> str:
 
         async def write(session: AsyncSession) -> None:
             await escrow.rows.write(session, Refund, deal_id, lease, {"amount": deal.held})
-            await book.move(session, "refunded", {"refund": (terms.buyer_id, deal.held)})
+            await book.move(session, "refunded", {"refund": (deal_terms.buyer_id, deal.held)})
             session.add(Notice(deal_id=deal_id, text="You have got your money back"))
 
-        await escrow.write(write, accounts=[terms.buyer_id])
+        await escrow.write(write, accounts=[deal_terms.buyer_id])
     return "refunded"

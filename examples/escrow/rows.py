@@ -1,4 +1,4 @@
-"""Reading and writing rows under a lock, with the database checking the fence; or, for comparison, without."""
+"""Reads and writes rows under a lock, with fence checks in the database or, for comparison, without."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Rows(Protocol):
 
 
 class GuardedRows:
-    """As it should be: a row that has seen a newer fence refuses an older one with `StaleFence`."""
+    """The safe way: a row that has seen a newer fence refuses an older one with `StaleFence`."""
 
     async def load(self, session: AsyncSession, model: type[M], ident: int, lease: Lease) -> M:
         return await load_for_update(session, model, ident, lease)
@@ -35,12 +35,12 @@ class GuardedRows:
     async def write(
         self, session: AsyncSession, model: type[Any], ident: int, lease: Lease, values: Mapping[str, Any]
     ) -> None:
-        # The number and not the lease: whether this process still believes in its lease is not what counts here.
+        # The number and not the lease: the row decides, not this process's belief that it holds its lease.
         await guarded_update(session, model, ident, lease.fence, values)
 
 
 class UnguardedRows:
-    """As it often is: whoever has once got the lock may write. `--guards off` shows what comes of that."""
+    """The usual unsafe way: every former holder of the lock may write. `--guards off` shows the consequences."""
 
     async def load(self, session: AsyncSession, model: type[M], ident: int, lease: Lease) -> M:
         lease.check()

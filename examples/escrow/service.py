@@ -1,4 +1,4 @@
-"""What every operation of the service works with: locks by purpose, work that is done once, and transactions."""
+"""The core of the service: locks by purpose, idempotent work, and transactions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Witness:
-    """Is told of the moments that matter to a test. This one lets them pass."""
+class WriteObserver:
+    """Called at the moments that matter to a load test. This one does nothing."""
 
     def between_read_and_write(self, accounts: Iterable[int]) -> None:
         """The rows have been read, and nothing has been written yet."""
@@ -43,27 +43,27 @@ class Escrow:
         ops: Operations,
         sessions: async_sessionmaker[AsyncSession],
         rows: Rows,
-        witness: Witness,
+        observer: WriteObserver,
     ) -> None:
         self.ops = ops
         self.sessions = sessions
         self.rows = rows
-        self._witness = witness
+        self._observer = observer
 
     async def once(
         self, operation: str, key: str | int, work: Callable[[], Awaitable[T]], *, purpose: str | None = None
     ) -> T:
-        """Do ``work`` unless it has been done, under the key ``idempotency:{operation:key}``; what came of it.
+        """Do ``work`` unless it has been done, under the key ``idempotency:{operation:key}``, and return its result.
 
-        If the process dies or is paused in the middle, another one begins again: the work itself must see from
-        the database, with its fences shown, how far it has got. It ends with one transaction, so: done or not.
+        If the process dies or is paused in the middle, another one starts again: after registering its fences, the
+        work must read its progress from the database. It ends with one transaction, so it is either done or not.
         """
         times = self.ops.purposes[purpose or operation]
         return await self.ops.locks.once(f"{operation}:{key}", work, lease_ttl=times.ttl, wait=times.wait)
 
     @asynccontextmanager
     async def balances(self, accounts: Iterable[int]) -> AsyncIterator[dict[int, Lease]]:
-        """Hold the balances of these accounts, got in one order by everybody, so that nobody waits in a circle."""
+        """Hold the balances of these accounts, always acquired in the same order, so that there are no deadlocks."""
         async with AsyncExitStack() as held:
             yield {
                 account_id: await held.enter_async_context(self.ops.purpose("balance", account_id=account_id))
@@ -73,9 +73,9 @@ class Escrow:
     async def write(
         self, work: Callable[[AsyncSession], Awaitable[object]], *, accounts: Iterable[int] = ()
     ) -> None:
-        """Everything that ``work`` does with the session, in one transaction, or nothing of it."""
-        self._witness.between_read_and_write(accounts)
-        await to_the_end(self._transact(work, accounts))
+        """Run ``work`` in one transaction."""
+        self._observer.between_read_and_write(accounts)
+        await shielded(self._transact(work, accounts))
 
     async def _transact(
         self, work: Callable[[AsyncSession], Awaitable[object]], accounts: Iterable[int]
@@ -84,16 +84,16 @@ class Escrow:
             async with self.sessions.begin() as session:
                 await work(session)
         except leasehold.StaleFence as error:
-            self._witness.refused(error)
+            self._observer.refused(error)
             raise
-        self._witness.written(accounts)
+        self._observer.written(accounts)
 
 
-async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """``work``, to its end also if the caller is cancelled meanwhile, as happens when its lease is lost.
+async def shielded(work: Coroutine[Any, Any, T]) -> T:
+    """Run ``work`` to its end even if the caller is cancelled, as happens when its lease is lost.
 
-    A commit that is cut off has an unknown outcome; this one is done or refused when the caller hears of it. So
-    a worker whose lease has ended may still write. That is what fences are for.
+    An interrupted commit has an unknown outcome; this one is done or refused when the function returns. So a worker
+    whose lease has ended may still write, which is why the fences are needed.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -109,12 +109,12 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 @asynccontextmanager
-async def open_escrow(settings: Settings, witness: Witness | None = None) -> AsyncIterator[Escrow]:
-    """The service with its connections, closed in the end."""
+async def open_escrow(settings: Settings, observer: WriteObserver | None = None) -> AsyncIterator[Escrow]:
+    """The service with its connections, which are closed on exit."""
     rows = GuardedRows() if settings.has_guards else UnguardedRows()
     async with (
         leasehold.connect(settings.store_url, namespace=settings.namespace, timeout=10) as locks,
         open_engine(settings.database_url) as engine,
     ):
         sessions = async_sessionmaker(engine, expire_on_commit=False)
-        yield Escrow(Operations(locks, settings.purposes), sessions, rows, witness or Witness())
+        yield Escrow(Operations(locks, settings.purposes), sessions, rows, observer or WriteObserver())

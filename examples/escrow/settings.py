@@ -1,4 +1,4 @@
-"""What the service has to be told, from the environment."""
+"""The settings of the service, from the environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Settings:
     """``ESCROW_DATABASE_URL``, ``ESCROW_STORE_URL``, ``ESCROW_NAMESPACE``, ``ESCROW_GUARDS`` and the times of the locks.
 
-    The times are those of `STANDARD` unless ``LEASEHOLD_PURPOSE_PAYOUT_TTL=90s`` and the like say something else.
+    The times are those of `STANDARD` unless variables such as ``LEASEHOLD_PURPOSE_PAYOUT_TTL=90s`` change them.
     """
 
     database_url: str

@@ -1,9 +1,8 @@
-"""A worker: does what the messages say, delivers notifications, and checks the books now and then.
+"""A worker: processes messages, delivers notifications, and checks the books at intervals.
 
-One thing at a time; to do more, run more of them. A message is acknowledged when its work is done and not
-before. Whatever goes wrong with a lock, or with the database for a moment, is a reason to try again later: it stays
-unacknowledged and is delivered again, to this worker or another. A message that nobody can do, however often it is
-tried, is put aside: it must not end one worker after another.
+One task at a time; for more throughput, run more workers. A message is acknowledged only when its work is done.
+After errors of a lock and transient errors of the database it stays unacknowledged and is redelivered, to this
+worker or another. A message that can never succeed is put aside, because it must not end one worker after another.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from examples.escrow.database import is_passing
+from examples.escrow.database import is_transient
 from examples.escrow.deals import NotYetError
 from examples.escrow.deposits import receive
 from examples.escrow.notifications import deliver
@@ -48,8 +47,8 @@ class Worker:
             try:
                 for message in await self._queue.receive(self._name):
                     await self._handle(message)
-                await self._now_and_then(0.5, "notifications", deliver)
-                await self._now_and_then(2.0, "reconciliation", reconcile)
+                await self._run_every(0.5, "notifications", deliver)
+                await self._run_every(2.0, "reconciliation", reconcile)
             except RedisError as error:
                 self._tell(event="trouble", what="queue", why=repr(error))
                 await asyncio.sleep(0.2)
@@ -57,8 +56,8 @@ class Worker:
     async def _handle(self, message: Message) -> None:
         try:
             outcome = await HANDLERS[message.kind](self._escrow, **message.fields)
-        except Exception as error:  # noqa: BLE001 - whatever one message does must not keep the others waiting
-            if may_try_again(error):
+        except Exception as error:  # noqa: BLE001 - no message may block the others
+            if is_retryable(error):
                 self._tell(event="put off", what=message.kind, why=_name_of(error))
             else:
                 await self._queue.put_aside(message, repr(error))
@@ -67,15 +66,13 @@ class Worker:
         await self._queue.acknowledge(message)
         self._tell(event="done", what=message.kind, outcome=outcome)
 
-    async def _now_and_then(
-        self, interval: float, what: str, work: Callable[[Escrow], Awaitable[Any]]
-    ) -> None:
+    async def _run_every(self, interval: float, what: str, work: Callable[[Escrow], Awaitable[Any]]) -> None:
         if time.monotonic() < self._due_at.get(what, 0.0):
             return
         try:
             found = await work(self._escrow)
         except Exception as error:
-            if not may_try_again(error):
+            if not is_retryable(error):
                 raise
             self._tell(event="put off", what=what, why=_name_of(error))
         else:
@@ -83,10 +80,10 @@ class Worker:
         self._due_at[what] = time.monotonic() + interval
 
 
-def may_try_again(error: Exception) -> bool:
-    """Whether it may go well another time: a lock was not to be had, the deal or the database was not ready."""
+def is_retryable(error: Exception) -> bool:
+    """Whether a retry can succeed: a lock was busy, or the deal or the database was not ready."""
     if isinstance(error, DBAPIError):
-        return is_passing(error)
+        return is_transient(error)
     return isinstance(error, LeaseholdError | NotYetError) and not isinstance(error, InvalidRequest)
 
 

@@ -40,7 +40,7 @@ def test_a_good_server_is_exit_0(cli_for: Callable[[None], Cli]) -> None:
     assert found["server"]["value"].startswith("Valkey 9")
 
 
-def test_people_get_a_line_for_each_check_and_advice_where_needed(cli: Cli) -> None:
+def test_the_text_has_a_line_for_each_check_and_advice_on_problems(cli: Cli) -> None:
     answer = cli("doctor")
     assert answer.code == 0
     lines = [line.split() for line in answer.out.splitlines()]
@@ -73,7 +73,7 @@ def test_a_replica_is_a_problem(cli_for: Callable[[str], Cli], own_server: Calla
     assert "read-only replica" in found["scripts"]["value"]
 
 
-def test_a_user_who_may_not_run_scripts_is_told(
+def test_a_user_without_permission_to_run_scripts_is_a_problem(
     cli_for: Callable[[str], Cli], own_server: Callable[..., Server]
 ) -> None:
     server = own_server("valkey9", user=["app on >pw ~other:* +@all"])
@@ -82,7 +82,7 @@ def test_a_user_who_may_not_run_scripts_is_told(
     assert findings(answer)["scripts"]["status"] == "problem"
 
 
-def test_a_server_that_keeps_its_facts_to_itself_is_a_warning(
+def test_a_server_that_denies_info_and_config_is_a_warning(
     cli_for: Callable[[str], Cli], own_server: Callable[..., Server]
 ) -> None:
     server = own_server("valkey9", user=["app on >pw ~* +@all -info"])
@@ -121,7 +121,7 @@ def test_the_async_client_finds_the_same_on_every_server(any_server: Server) -> 
 
 
 @pytest.mark.parametrize("decode_responses", [False, True])
-async def test_a_borrowed_client_can_be_diagnosed_as_well(valkey: Server, decode_responses: bool) -> None:
+async def test_a_redis_py_client_can_be_diagnosed_as_well(valkey: Server, decode_responses: bool) -> None:
     expected = {**dict.fromkeys(CHECKS, "ok"), "persistence": "warn"}
     with redis.Redis.from_url(valkey.url, decode_responses=decode_responses) as client:
         assert statuses(leasehold.from_client(client).diagnose()) == expected

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from leasehold import errors
-from leasehold.cli.exit_codes import MEANINGS, OF_ERROR, Exit
+from leasehold.cli.exit_codes import BY_ERROR, MEANINGS, ExitCode
 
 
 def every_error() -> list[type[errors.LeaseholdError]]:
@@ -17,15 +17,15 @@ def every_error() -> list[type[errors.LeaseholdError]]:
 def test_every_error_of_the_library_has_an_exit_code_of_its_own_choice(
     error: type[errors.LeaseholdError],
 ) -> None:
-    assert error in OF_ERROR
+    assert error in BY_ERROR
 
 
-def test_the_documented_codes_stay_what_they_are() -> None:
-    assert OF_ERROR[errors.InvalidRequest] == 2
-    assert OF_ERROR[errors.LockBusy] == OF_ERROR[errors.AcquireTimeout] == 3
-    assert OF_ERROR[errors.LeaseLost] == 4
-    assert {OF_ERROR[e] for e in (errors.StoreError, errors.StoreUnavailable, errors.StoreRefused)} == {5}
+def test_the_documented_codes_do_not_change() -> None:
+    assert BY_ERROR[errors.InvalidRequest] == 2
+    assert BY_ERROR[errors.LockBusy] == BY_ERROR[errors.AcquireTimeout] == 3
+    assert BY_ERROR[errors.LeaseLost] == 4
+    assert {BY_ERROR[e] for e in (errors.StoreError, errors.StoreUnavailable, errors.StoreRefused)} == {5}
 
 
 def test_every_exit_code_has_a_meaning() -> None:
-    assert set(MEANINGS) == set(Exit)
+    assert set(MEANINGS) == set(ExitCode)

@@ -48,7 +48,7 @@ def test_a_file_is_locked_listed_remembered_and_unlocked(cli: Cli, home: Path, h
     assert locked.code == 0, locked.err
     first, second = locked.out.splitlines()
     assert first.startswith(f"{home}/notes.md is locked for writing by session ada for ")
-    assert second == "give it back with: leasehold files unlock ./notes.md --session ada"
+    assert second == "unlock it with: leasehold files unlock ./notes.md --session ada"
     assert held("notes.md")
     (row,) = cli("files", "ls").out.splitlines()
     path, mode, holder, purpose, _, _, waiters, fence = row.split("\t")
@@ -61,7 +61,7 @@ def test_a_file_is_locked_listed_remembered_and_unlocked(cli: Cli, home: Path, h
     assert cli(*unlock).out == "./notes.md is unlocked\n"
     assert not held("notes.md")
     again = cli(*unlock)
-    assert (again.code, again.out) == (0, "./notes.md was not locked by session ada; nothing to do\n")
+    assert (again.code, again.out) == (0, "./notes.md was not locked by session ada\n")
     empty = cli("files", "ls")
     assert (empty.code, empty.out, empty.line) == (0, "", "leasehold: no file is locked")
 
@@ -96,7 +96,7 @@ def test_a_file_that_another_session_has_is_refused_with_who_and_what_for(cli: C
     assert cli.inside("files", "history", "--session", "bob").out == ""
 
 
-def test_a_refusal_advises_what_can_be_done_in_a_shell(cli: Cli) -> None:
+def test_a_refusal_advises_shell_commands(cli: Cli) -> None:
     cli.inside("files", "lock", "notes.md", "--ttl", "200", "--session", "ada")
     for command in ([], ["--", "true"]):
         refused = cli.inside("files", "lock", "notes.md", "--session", "bob", "--wait", "0", *command)
@@ -110,7 +110,7 @@ def test_a_refusal_advises_what_can_be_done_in_a_shell(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("in_json", [False, True], ids=["text", "json"])
-def test_the_password_of_the_store_is_not_repeated(
+def test_the_password_of_the_store_is_not_shown(
     cli_for: Callable[[None], Cli], own_server: Callable[..., Server], in_json: bool
 ) -> None:
     store = own_server("valkey9", requirepass="hunter2")
@@ -121,14 +121,14 @@ def test_the_password_of_the_store_is_not_repeated(
     assert locked.code == 0, locked.err
     assert "hunter2" not in locked.out + locked.err
     assert locked.line == (
-        "leasehold: the URL is not repeated, since it may have a password in it; unlock needs the same --url"
+        "leasehold: the URL is not shown, because it may contain a password; unlock needs the same --url"
     )
     unlock = locked.json["unlock"] if in_json else locked.out.splitlines()[1].partition(": ")[2]
     assert unlock == "leasehold files unlock notes.md --session ada --namespace mine --timeout 20"
     assert cli.inside(*shlex.split(unlock)[1:], "--url", url).out == "notes.md is unlocked\n"
 
 
-def test_what_was_said_to_lock_is_said_to_unlock_and_no_more(
+def test_the_unlock_command_has_the_options_of_lock_and_no_others(
     cli_for: Callable[[None], Cli], valkey: Server
 ) -> None:
     cli = cli_for(None)
@@ -219,33 +219,33 @@ def test_unlocking_everything_clears_locks_and_history(cli: Cli, home: Path, hel
     assert not held("notes.md")
     past = cli.inside("files", "history")
     assert (past.out, past.code) == ("", 0)
-    assert "holds nothing and has asked for nothing" in past.line
-    assert cli.inside("files", "unlock", "--all").out.endswith(" held nothing\n")
+    assert "holds no file and has requested none" in past.line
+    assert cli.inside("files", "unlock", "--all").out.endswith(" held no file\n")
 
 
 @pytest.mark.parametrize("arguments", [[], ["notes.md", "--all"]], ids=["neither", "both"])
 def test_unlock_takes_files_or_all(cli: Cli, arguments: list[str]) -> None:
     answer = cli.inside("files", "unlock", *arguments)
-    assert (answer.code, answer.line) == (2, "leasehold: say which files, or --all")
+    assert (answer.code, answer.line) == (2, "leasehold: name the files, or give --all")
 
 
-def test_a_longer_ttl_than_allowed_is_trimmed_and_said_so(cli: Cli) -> None:
+def test_a_longer_ttl_than_allowed_is_trimmed_with_a_warning(cli: Cli) -> None:
     answer = cli.inside("files", "lock", "notes.md", "--ttl", "3600")
     assert answer.code == 0
-    assert answer.line == "leasehold: the ttl was trimmed to 300 s, the longest that is allowed"
+    assert answer.line == "leasehold: the ttl was trimmed to 300 s, the maximum"
     assert " for 5 min, fence " in answer.out
 
 
-def test_with_a_command_a_trimmed_ttl_is_said_too(cli: Cli) -> None:
+def test_with_a_command_a_trimmed_ttl_is_a_warning_too(cli: Cli) -> None:
     answer = cli("files", "lock", "notes.md", "--ttl", "1000", "--", "true")
     assert (answer.code, answer.line) == (
         0,
-        "leasehold: the ttl was trimmed to 300 s, the longest that is allowed",
+        "leasehold: the ttl was trimmed to 300 s, the maximum",
     )
     assert cli("files", "lock", "notes.md", "--ttl", "300", "--", "true").err == ""
 
 
-def test_an_id_that_is_none_leaves_nothing_behind(cli: Cli, home: Path) -> None:
+def test_an_invalid_id_leaves_no_files_behind(cli: Cli, home: Path) -> None:
     kept = home / "data" / "leasehold" / "sessions"
     assert cli.inside("files", "lock", "notes.md", "--session", "ada").code == 0
     for bad in ("a b", "../ada", "x" * 129):
@@ -303,7 +303,7 @@ def test_a_project_has_one_lock_for_copies_at_different_places(cli: Cli, home: P
     assert cli.inside("files", "lock", "there/a.md", "--session", "bob", "--wait", "0").code == 0
 
 
-def test_a_secret_is_made_once_and_kept_from_others(cli: Cli, home: Path) -> None:
+def test_a_secret_is_created_once_and_readable_only_by_its_user(cli: Cli, home: Path) -> None:
     first = cli.inside("files", "lock", "notes.md", "--session", "ada")
     (kept,) = (home / "data" / "leasehold" / "sessions").iterdir()
     secret = kept.read_text().strip()
@@ -347,7 +347,7 @@ def test_the_secret_may_be_in_the_environment_or_in_a_file_and_must_be_the_right
     ).out == ("notes.md is unlocked\n")
 
 
-def test_without_a_store_it_says_so(cli_for: Callable[[str], Cli]) -> None:
+def test_without_a_store_the_exit_code_is_5(cli_for: Callable[[str], Cli]) -> None:
     for command in (["lock", "x.md"], ["ls"]):
         answer = cli_for("redis://127.0.0.1:1").inside("files", *command, "--timeout", "0.3")
         assert (answer.code, answer.out) == (5, "")
@@ -356,12 +356,15 @@ def test_without_a_store_it_says_so(cli_for: Callable[[str], Cli]) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ([], ["leasehold files lock src/app.py -- make format", "which only its secret acts for"]),
+        ([], ["leasehold files lock src/app.py -- make format", "acting for a session needs its secret"]),
         (["lock"], ["leasehold files lock notes.md -- $EDITOR notes.md", "LEASEHOLD_SESSION_SECRET"]),
         (["unlock"], ["leasehold files unlock --all"]),
         (["ls"], ["leasehold files ls '*/src/*'", "[ab] as in a shell"]),
         (["history"], ["leasehold files history --session agent-7"]),
-        (["restore"], ["leasehold files restore --session agent-7 --json", "Ends with 4 if a file was lost"]),
+        (
+            ["restore"],
+            ["leasehold files restore --session agent-7 --json", "The exit code is 4 if a file was lost"],
+        ),
     ],
     ids=lambda value: value[0] if value and len(value[0]) < 10 else "",
 )

@@ -7,7 +7,7 @@ from tests.cli.conftest import finish
 from tests.support.waiting import eventually
 
 import leasehold
-from leasehold.cli.errors import FailureError
+from leasehold.cli.errors import CliError
 from leasehold.cli.release import release_by_force
 
 if TYPE_CHECKING:
@@ -104,62 +104,64 @@ def test_of_many_readers_the_first_are_named(cli: Cli, locks: Client) -> None:
     assert out.endswith(" and 2 more\n")
 
 
-def test_who_waits_gets_what_was_released_by_force(cli: Cli, locks: Client) -> None:
+def test_a_waiter_gets_the_lock_that_was_released_by_force(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600)
     waits = cli.start("run", "demo", "--wait", "forever", "--retry-interval", "10", "--", "echo", "ran")
     eventually(lambda: locks.inspect("demo").waiters == 1)
     answer = cli.inside("release", "demo", "--force")
-    assert answer.out.endswith("; the next of 1 who waited gets it\n")
+    assert answer.out.endswith("; the next of 1 waiter gets it\n")
     assert (finish(waits).out, waits.returncode) == ("ran\n", 0)
 
 
-class Meanwhile:
-    """The real client, but something happens between looking and taking."""
+class ClientWithInterruptions:
+    """The real client, with a change by others after each inspect."""
 
-    def __init__(self, locks: Client, *happenings: Callable[[], object]) -> None:
+    def __init__(self, locks: Client, *interruptions: Callable[[], object]) -> None:
         self._locks = locks
-        self._happenings = list(happenings)
+        self._interruptions = list(interruptions)
 
     def inspect(self, name: str) -> leasehold.LockInfo:
         found = self._locks.inspect(name)
-        if self._happenings:
-            self._happenings.pop(0)()
+        if self._interruptions:
+            self._interruptions.pop(0)()
         return found
 
     def take(self, name: str, **options: Any) -> leasehold.blocking.Lease:
         return self._locks.take(name, **options)
 
 
-def test_readers_who_join_meanwhile_go_with_the_others(locks: Client) -> None:
+def test_readers_that_join_during_the_release_lose_the_lock_too(locks: Client) -> None:
     def join() -> None:
         locks.acquire("demo", ttl=600, mode="shared", holder="late")
 
     locks.acquire("demo", ttl=600, mode="shared")
-    released = release_by_force(Meanwhile(locks, join, join), "demo")
+    released = release_by_force(ClientWithInterruptions(locks, join, join), "demo")
     assert len(released.before.holds) == 3
     assert not locks.inspect("demo").is_held
 
 
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])
-def test_somebody_who_gets_it_meanwhile_keeps_it(locks: Client, mode: Literal["exclusive", "shared"]) -> None:
+def test_a_holder_that_gets_the_lock_during_the_release_keeps_it(
+    locks: Client, mode: Literal["exclusive", "shared"]
+) -> None:
     lease = locks.acquire("demo", ttl=600, mode=mode)
 
     def change_hands() -> None:
         lease.release()
         locks.acquire("demo", ttl=600, mode=mode, holder="next")
 
-    with pytest.raises(FailureError, match="changed hands just now: next holds it; nothing was done"):
-        release_by_force(Meanwhile(locks, change_hands), "demo")
+    with pytest.raises(CliError, match="has a new holder, next; nothing was done"):
+        release_by_force(ClientWithInterruptions(locks, change_hands), "demo")
     assert locks.inspect("demo").holder == "next"
 
 
-def test_what_is_given_back_meanwhile_is_free(locks: Client) -> None:
+def test_a_lock_that_its_holder_releases_in_between_is_free(locks: Client) -> None:
     lease = locks.acquire("demo", ttl=600)
-    released = release_by_force(Meanwhile(locks, lease.release), "demo")
+    released = release_by_force(ClientWithInterruptions(locks, lease.release), "demo")
     assert released.as_text() == "demo is free; nothing to release"
 
 
-def test_releasing_a_free_lock_does_nothing_and_is_no_error(cli: Cli, locks: Client) -> None:
+def test_releasing_a_free_lock_does_nothing_and_is_not_an_error(cli: Cli, locks: Client) -> None:
     answer = cli.inside("release", "demo", "--force")
     assert (answer.code, answer.out) == (0, "demo is free; nothing to release\n")
     assert not cli.inside("release", "demo", "--force", "--json").json["released"]

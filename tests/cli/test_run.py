@@ -171,7 +171,7 @@ def test_it_waits_until_the_lock_is_free(cli: Cli, valkey: Server, locks: Client
     assert (tmp_path / "ran").exists()
 
 
-def test_who_has_waited_has_the_whole_ttl_when_the_command_starts(cli: Cli, locks: Client) -> None:
+def test_after_a_wait_the_command_starts_with_the_whole_ttl(cli: Cli, locks: Client) -> None:
     lease = locks.acquire("demo", ttl=600)
     process = cli.start("run", "demo", "--wait", "forever", "--", *LEASEHOLD, "show", "demo", "--json")
     eventually(lambda: locks.inspect("demo").waiters == 1)
@@ -185,7 +185,7 @@ def test_who_has_waited_has_the_whole_ttl_when_the_command_starts(cli: Cli, lock
 # Reading
 
 
-def test_readers_hold_the_lock_together_and_writers_are_told_who_reads(cli: Cli, locks: Client) -> None:
+def test_readers_hold_the_lock_together_and_a_refused_writer_sees_them(cli: Cli, locks: Client) -> None:
     first = cli.start("run", "demo", "--shared", "--holder", "ada", "--", "cat", stdin=subprocess.PIPE)
     eventually(lambda: locks.inspect("demo").is_held)
     answer = cli("run", "demo", "--shared", "--", *LEASEHOLD, "show", "demo", "--json")
@@ -208,7 +208,7 @@ def test_a_reader_waits_for_a_writer(cli: Cli, locks: Client) -> None:
     assert (finish(process).out, process.returncode) == ("read\n", 0)
 
 
-def test_a_reader_who_is_thrown_out_stops(cli: Cli, locks: Client, tmp_path: Path) -> None:
+def test_a_reader_whose_lock_is_taken_stops(cli: Cli, locks: Client, tmp_path: Path) -> None:
     process = cli.start("run", "demo", "--shared", "--json", "--", sys.executable, "-c", TRAPPING, "SIGTERM")
     appears(tmp_path / "running")
     locks.take("demo", ttl=600)
@@ -232,12 +232,12 @@ def waits_for_lock(process: subprocess.Popen[str], server: Server) -> None:
 # Busy
 
 
-def test_a_busy_lock_is_exit_3_and_one_line_that_says_who_and_since_when(cli: Cli, locks: Client) -> None:
+def test_a_busy_lock_is_exit_3_and_one_line_with_holder_and_start(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600)
     answer = cli("run", "demo", "--wait", "0", "--", "touch", "ran")
     assert answer.code == 3
     assert answer.line.startswith("leasehold: 'demo' is held by the-test since 20")
-    assert answer.line.endswith(" left unless renewed; nobody waits")
+    assert answer.line.endswith(" left unless renewed; no waiters")
 
 
 def test_a_busy_lock_is_described_without_asking_again(cli: Cli, valkey: Server, locks: Client) -> None:
@@ -250,7 +250,7 @@ def test_a_busy_lock_is_described_without_asking_again(cli: Cli, valkey: Server,
     assert asked == {"cmdstat_evalsha": 1}
 
 
-def test_who_gives_up_is_told_how_many_wait_and_how_far_it_got(cli: Cli, locks: Client) -> None:
+def test_a_timeout_names_the_waiters_and_the_position_in_the_queue(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600)
     # A long interval, because whoever looks rarely counts as alive for long.
     cli.start("run", "demo", "--wait", "forever", "--retry-interval", "10", "--", "true")
@@ -259,7 +259,7 @@ def test_who_gives_up_is_told_how_many_wait_and_how_far_it_got(cli: Cli, locks: 
     assert answer.code == 3
     assert answer.line.startswith("leasehold: 'demo' is held by the-test since 20")
     assert re.search(
-        r" min left unless renewed; 1 waits; gave up after [\d.]+ s as number 2 in the queue$", answer.line
+        r" min left unless renewed; 1 waiter; gave up after [\d.]+ s as number 2 in the queue$", answer.line
     )
     error = cli("run", "demo", "--wait", "0.2", "--json", "--", "true").error
     assert (error["waiters"], error["position"], error["mode"]) == (1, 2, "exclusive")
@@ -288,7 +288,7 @@ def test_a_busy_lock_with_json_has_the_code_of_the_library(cli: Cli, locks: Clie
     assert cli("run", "demo", "--wait", "0", "--json", "--", "true").error["code"] == "lock_busy"
 
 
-def test_a_holder_cannot_steer_the_terminal_of_those_who_ask(cli: Cli, locks: Client) -> None:
+def test_control_characters_of_a_holder_are_escaped(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600, holder="evil\x1b[2J\nroot")
     answer = cli("run", "demo", "--wait", "0", "--", "true")
     assert "evil\\x1b[2J\\nroot" in answer.line
@@ -311,7 +311,7 @@ def test_a_taken_lock_stops_the_command_and_is_exit_4(cli: Cli, locks: Client, t
     assert locks.inspect("demo").holder == "the-test"
 
 
-def test_a_command_that_ignores_sigterm_is_killed_with_all_that_it_started(
+def test_a_command_that_ignores_sigterm_is_killed_with_its_descendants(
     cli: Cli, locks: Client, tmp_path: Path
 ) -> None:
     process = cli.start("run", "demo", "--grace", "1", "--", *PYTHON, STUBBORN)
@@ -388,7 +388,7 @@ def test_a_loss_that_shows_only_at_the_end_is_not_hidden(cli: Cli, valkey: Serve
     assert "the command had ended by then, with 0" in answer.line
 
 
-def test_a_store_that_dies_meanwhile_does_not_cost_the_exit_code(
+def test_a_store_that_dies_during_the_command_does_not_change_the_exit_code(
     cli_for: Callable[[str], Cli], own_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     server = own_server("valkey9")
@@ -407,7 +407,7 @@ def test_a_store_that_dies_meanwhile_does_not_cost_the_exit_code(
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"])
-def test_signals_are_passed_on_to_the_command_once(
+def test_signals_are_forwarded_to_the_command_once(
     cli: Cli, locks: Client, tmp_path: Path, name: str
 ) -> None:
     process = cli.start("run", "demo", "--", sys.executable, "-c", COUNTING, name)
@@ -486,7 +486,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_command_once(cli: Cli, terminal: Termi
     assert (tmp_path / "heard").read_text() == "SIGINT\n"
 
 
-def test_a_kill_in_a_terminal_is_passed_on(cli: Cli, terminal: Terminal, tmp_path: Path) -> None:
+def test_a_kill_in_a_terminal_is_forwarded(cli: Cli, terminal: Terminal, tmp_path: Path) -> None:
     process = cli.start_in_terminal(
         terminal.slave, "run", "demo", "--", sys.executable, "-c", TRAPPING, "SIGTERM"
     )
@@ -496,7 +496,7 @@ def test_a_kill_in_a_terminal_is_passed_on(cli: Cli, terminal: Terminal, tmp_pat
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_lost_lease_in_a_terminal_stops_the_command_with_all_that_it_started_and_nobody_else(
+def test_a_lost_lease_in_a_terminal_stops_only_the_command_and_its_descendants(
     cli: Cli, locks: Client, terminal: Terminal, tmp_path: Path
 ) -> None:
     process = cli.start_in_terminal(terminal.slave, "run", "demo", "--grace", "0.3", "--", *PYTHON, STUBBORN)

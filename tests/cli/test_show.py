@@ -94,7 +94,7 @@ def test_all_readers_as_json(cli: Cli, locks: Client) -> None:
     assert not any(lease.token in answer.out for lease in leases)
 
 
-def test_those_who_wait_are_counted(cli: Cli, locks: Client) -> None:
+def test_waiters_are_counted(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600)
     # A long interval, because whoever looks rarely counts as alive for long.
     cli.start("run", "demo", "--wait", "forever", "--retry-interval", "10", "--", "true")
@@ -102,7 +102,7 @@ def test_those_who_wait_are_counted(cli: Cli, locks: Client) -> None:
     assert cli.inside("show", "demo", "--json").json["waiters"] == 1
 
 
-def test_a_free_lock_is_no_error(cli: Cli) -> None:
+def test_a_free_lock_is_not_an_error(cli: Cli) -> None:
     answer = cli.inside("show", "nobody's")
     assert answer.code == 0
     assert answer.out.startswith("nobody's is free\n")

@@ -1,4 +1,4 @@
-"""What a process loads before it does anything: hooks and cron jobs pay for that each time."""
+"""The modules that a process imports at start-up: hooks and cron jobs pay for them each time."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_run_loads_the_asynchronous_client_and_no_framework(loaded_by: Any) -> N
 
 
 @pytest.mark.parametrize("arguments", [["show", "demo"], ["ls", "--json"]], ids=" ".join)
-def test_commands_that_ask_load_the_blocking_client_and_no_framework(
+def test_commands_that_query_load_the_blocking_client_and_no_framework(
     loaded_by: Any, arguments: list[str]
 ) -> None:
     loaded = loaded_by(COMMAND, *arguments)
@@ -91,7 +91,7 @@ def test_commands_that_ask_load_the_blocking_client_and_no_framework(
     assert not loaded & (FRAMEWORKS | ASYNCIO | {"leasehold.client", "leasehold.server"})
 
 
-def test_the_process_that_watches_over_workers_does_without_what_they_need(loaded_by: Any) -> None:
+def test_the_supervisor_does_not_load_what_workers_need(loaded_by: Any) -> None:
     loaded = loaded_by(
         TELL + "import leasehold.cli.serve, leasehold.server.process.serve, leasehold.server.settings"
     )
@@ -104,7 +104,7 @@ def test_a_worker_loads_drivers_and_migrations_when_it_needs_them(loaded_by: Any
     assert not loaded & {"alembic", "asyncpg", "sqlalchemy.dialects.postgresql", "redis", "rich"}
 
 
-def test_names_that_are_loaded_late_are_there_all_the_same(cli: Cli) -> None:
+def test_lazily_loaded_names_are_attributes(cli: Cli) -> None:
     code = """
 import inspect, json, pickle, leasehold
 hold = leasehold.Hold("ada", 1.0, 2.0, 3)

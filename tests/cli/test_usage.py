@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import LEASEHOLD
 
 from leasehold.cli.exit_codes import MEANINGS
-from leasehold.cli.store_options import locate
+from leasehold.cli.store_options import locate_store
 from leasehold.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def test_the_help_of_a_command_says(cli_for: Callable[[None], Cli], command: str
         assert words in answer.out
 
 
-def test_without_arguments_it_helps(cli_for: Callable[[None], Cli]) -> None:
+def test_without_arguments_the_help_is_shown(cli_for: Callable[[None], Cli]) -> None:
     answer = cli_for(None).inside()
     assert answer.code == 0
     assert "Exit codes" in answer.out
@@ -118,7 +118,7 @@ def test_a_server_that_cannot_be_reached_is_exit_5(cli_for: Callable[[str], Cli]
     assert "127.0.0.1:1" in answer.line
 
 
-def test_a_server_that_says_nothing_is_exit_5_within_the_timeout(
+def test_a_server_that_does_not_answer_is_exit_5_within_the_timeout(
     cli_for: Callable[[str], Cli], own_server: Callable[..., Server]
 ) -> None:
     server = own_server("valkey9")
@@ -166,27 +166,27 @@ def test_the_host_and_port_of_the_seeds_are_understood(
     assert cli_for(None).inside("show", "demo", "--json", env=env).json["is_held"]
 
 
-def test_flags_go_before_the_environment_and_shared_stores_before_local_ones() -> None:
+def test_flags_precede_the_environment_and_shared_stores_precede_local_ones() -> None:
     everything = {
         "LEASEHOLD_STORE_URL": "redis://a",
         "REDIS_HOST": "b",
         "REDIS_PORT": "1",
         "LEASEHOLD_DATA_DIR": "/c",
     }
-    assert locate("redis://flag", None, everything) == ("redis://flag", None)
-    assert locate(None, "/flag", everything) == (None, "/flag")
-    assert locate(None, None, everything) == ("redis://a", None)
-    assert locate(None, None, everything | {"LEASEHOLD_STORE_URL": ""}) == ("redis://b:1", None)
-    assert locate(None, None, {"REDIS_HOST": "b"}) == ("redis://b:6379", None)
-    assert locate(None, None, {"REDIS_HOST": "::1"}) == ("redis://[::1]:6379", None)
-    assert locate(None, None, {"REDIS_PORT": "7"}) == ("redis://localhost:7", None)
-    assert locate(None, None, {"LEASEHOLD_DATA_DIR": "/c"}) == (None, "/c")
-    assert locate(None, None, {}) == (None, None)
+    assert locate_store("redis://flag", None, everything) == ("redis://flag", None)
+    assert locate_store(None, "/flag", everything) == (None, "/flag")
+    assert locate_store(None, None, everything) == ("redis://a", None)
+    assert locate_store(None, None, everything | {"LEASEHOLD_STORE_URL": ""}) == ("redis://b:1", None)
+    assert locate_store(None, None, {"REDIS_HOST": "b"}) == ("redis://b:6379", None)
+    assert locate_store(None, None, {"REDIS_HOST": "::1"}) == ("redis://[::1]:6379", None)
+    assert locate_store(None, None, {"REDIS_PORT": "7"}) == ("redis://localhost:7", None)
+    assert locate_store(None, None, {"LEASEHOLD_DATA_DIR": "/c"}) == (None, "/c")
+    assert locate_store(None, None, {}) == (None, None)
     with pytest.raises(InvalidRequest, match="REDIS_PORT"):
-        locate(None, None, {"REDIS_PORT": "tcp://10.0.0.1:6379"})
+        locate_store(None, None, {"REDIS_PORT": "tcp://10.0.0.1:6379"})
 
 
-def test_a_missing_package_for_terminals_is_named_there_and_not_missed_elsewhere(
+def test_a_missing_package_for_terminals_is_named_there_and_not_needed_elsewhere(
     cli: Cli, terminal: Terminal
 ) -> None:
     answer = cli.python(WITHOUT.format("rich"), "show", "x", stdout=terminal.slave)

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from bench.documents.crowd import LOST, Crowd, Member
 from bench.documents.processes import raise_file_limit, resident_bytes
+from bench.documents.websocket_clients import LOST, SocketClient, WebSocketClients
 from tests.server.serving import QUICK, Served
 from tests.support.waiting import LIMIT, eventually
 
@@ -86,13 +86,13 @@ class Heard:
         self.by_member: dict[int, list[Version]] = {}
         self._known: dict[bytes, Version] = {}  # nearly all get the same
 
-    def hear(self, member: Member, text: bytes) -> None:
+    def hear(self, member: SocketClient, text: bytes) -> None:
         if text not in self._known:
             self._known[text] = _version(json.loads(text)["data"]["lock"])
         self.by_member.setdefault(member.number, []).append(self._known[text])
         self.count += 1
 
-    def of(self, member: Member) -> list[Version]:
+    def of(self, member: SocketClient) -> list[Version]:
         return self.by_member.get(member.number, [])
 
 
@@ -108,9 +108,9 @@ def test_sockets_that_read_get_every_change_although_others_do_not(
     with Served(["--workers", "1"], settings) as served, closing(Team(served)) as team:
         port, (worker,) = urlsplit(served.base_url).port, served.workers()
         assert port is not None
-        with closing(Crowd(port, "/ws", heard.hear)) as crowd:
-            readers = crowd.gather([team.watching] * (sockets - silent), within=300)
-            deaf = crowd.gather([team.watching] * silent, within=60, receive_buffer=TINY_BUFFER)
+        with closing(WebSocketClients(port, "/ws", heard.hear)) as crowd:
+            readers = crowd.connect([team.watching] * (sockets - silent), within=300)
+            deaf = crowd.connect([team.watching] * silent, within=60, receive_buffer=TINY_BUFFER)
             ports = {member.connection.getsockname()[1] for member in deaf}
             assert ports <= _connected_to(port)
             for member in deaf:
@@ -162,7 +162,7 @@ def _version(lock: dict[str, Any]) -> Version:
     return int(lock["version"]["fence"]), lock["version"]["step"]
 
 
-def _ports(members: list[Member]) -> set[int]:
+def _ports(members: list[SocketClient]) -> set[int]:
     return {member.connection.getsockname()[1] for member in members if member.code is None}
 
 

@@ -85,6 +85,6 @@ def test_an_observer_is_added_as_the_page_says(names: dict[str, Any]) -> None:
     assert callable(getattr(names["locks"], path[1]).add)
 
 
-def test_the_line_of_the_log_is_one() -> None:
+def test_the_log_line_on_the_page_is_real() -> None:
     (line,) = [block for block in PAGE.blocks if block.language == "json"]
     assert json.loads(line.code)["event"] == "acquire"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.observe.scraping import Scrape
+from tests.observe.scrape import Scrape
 from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
@@ -67,7 +67,7 @@ async def lock_files(parent: Any, url: str, root: str) -> None:
     thread.join()
 
 
-def test_a_script_of_sessions_leaves_these_figures(
+def test_a_script_of_sessions_yields_these_metrics(
     valkey: Server, tmp_path: Path, spawn: Callable[..., Child]
 ) -> None:
     child = spawn(lock_files, valkey.url, str(tmp_path))
@@ -104,7 +104,7 @@ def test_a_script_of_sessions_leaves_these_figures(
 ATTEMPTS, FAULTS = "orchestrator_file_lock_attempts_total", "leasehold_store_errors_total"
 
 
-async def test_each_attempt_that_the_store_does_not_answer_is_one_fault(
+async def test_each_attempt_without_a_reply_of_the_store_is_one_fault(
     own_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     registry = CollectorRegistry()
@@ -124,7 +124,7 @@ async def test_each_attempt_that_the_store_does_not_answer_is_one_fault(
     assert found.total(FAULTS, error="unavailable") == 4
 
 
-async def test_a_fault_that_an_operation_inside_an_attempt_has_met_is_counted_once(
+async def test_a_fault_of_an_operation_inside_an_attempt_is_counted_once(
     own_server: Callable[..., Server],
 ) -> None:
     registry = CollectorRegistry()
@@ -150,7 +150,7 @@ def wait_for_ever(parent: Any, url: str, root: str, secret: str) -> None:
         FileLocks(locks, root=root).session("one", secret=secret).acquire_write("busy.txt", wait=None)
 
 
-async def test_a_restore_that_finds_nothing_to_restore_is_no_attempt(
+async def test_a_restore_without_files_is_not_an_attempt(
     valkey: Server, tmp_path: Path, spawn: Callable[..., Child]
 ) -> None:
     registry = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""Structured logs: JSON with the ids of trace and request, one word for an outage, and never a secret."""
+"""Structured logs: JSON with the ids of trace and request, one line for an outage, and no secrets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
-from tests.observe.recording import SCRIPTED, play
+from tests.observe.recorder import SCRIPTED, play
 from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
@@ -100,7 +100,7 @@ async def test_a_line_is_written_inside_the_span_of_its_operation(valkey: Server
     assert f"{here.span_id:016x}" not in spans
 
 
-async def test_an_outage_is_told_once_and_so_is_its_end(
+async def test_an_outage_is_logged_once_and_so_is_its_end(
     own_server: Callable[..., Server], lines: Lines
 ) -> None:
     store = own_server("valkey9")
@@ -141,7 +141,7 @@ async def _quietly(ask: Callable[[], Any]) -> bool:
         return False
 
 
-async def test_an_outage_that_only_the_keeper_of_leases_meets_is_told(
+async def test_an_outage_that_only_renewals_meet_is_logged(
     own_server: Callable[..., Server], lines: Lines
 ) -> None:
     store = own_server("valkey9")
@@ -156,7 +156,7 @@ async def test_an_outage_that_only_the_keeper_of_leases_meets_is_told(
     assert lost["reason"] == "expired"
 
 
-def test_threads_tell_of_an_outage_once(own_server: Callable[..., Server], lines: Lines) -> None:
+def test_threads_log_an_outage_once(own_server: Callable[..., Server], lines: Lines) -> None:
     store = own_server("valkey9")
     with leasehold.blocking.connect(store.url, timeout=3) as locks:
         watch(locks)
@@ -180,7 +180,7 @@ def test_threads_tell_of_an_outage_once(own_server: Callable[..., Server], lines
     ]
 
 
-def test_calls_that_overlap_an_outage_do_not_tell_it_twice() -> None:
+def test_calls_that_overlap_an_outage_do_not_report_it_twice() -> None:
     outages = OutageTracker()
     early = outages.now()
     assert outages.record_failure(outages.now())
@@ -193,7 +193,7 @@ def test_calls_that_overlap_an_outage_do_not_tell_it_twice() -> None:
     assert outages.record_failure(outages.now()), "but this is a new one"
 
 
-async def test_a_store_that_refuses_is_told_by_its_code(
+async def test_a_refusal_of_the_store_is_logged_with_its_code(
     own_server: Callable[..., Server], lines: Lines
 ) -> None:
     store = own_server("valkey9")
@@ -235,7 +235,7 @@ async def test_no_secret_is_in_a_line(own_server: Callable[..., Server], lines: 
     assert [token for token in tokens if token in lines.text] == []
 
 
-async def test_an_application_may_bring_its_own_logger(
+async def test_an_application_can_pass_its_own_logger(
     valkey: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "own")
@@ -247,7 +247,7 @@ async def test_an_application_may_bring_its_own_logger(
     assert f"fence={lease.fence}" in line
 
 
-def test_lines_of_others_become_json_too() -> None:
+def test_records_of_other_loggers_become_json_too() -> None:
     formatter = JsonFormatter()
     record = logging.makeLogRecord(
         {

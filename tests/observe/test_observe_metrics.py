@@ -1,4 +1,4 @@
-"""Metrics of what clients do: names, labels, and figures that add up."""
+"""Metrics of lock operations: names, labels, and sums that add up."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.observe.recording import play, play_blocking
-from tests.observe.scraping import Scrape
+from tests.observe.recorder import play, play_blocking
+from tests.observe.scrape import Scrape
 from tests.support.waiting import eventually_async
 
 import leasehold
@@ -67,21 +67,23 @@ def check_the_script(scrape: Scrape) -> None:
     assert scrape.total("leasehold_operations_under_way") == 0
 
 
-async def test_a_script_leaves_these_figures(valkey: Server, registry: CollectorRegistry) -> None:
+async def test_a_script_yields_these_metrics(valkey: Server, registry: CollectorRegistry) -> None:
     async with leasehold.connect(valkey.url) as locks:
         watch(locks, registry)
         await play(locks)
     check_the_script(Scrape.of(registry))
 
 
-def test_threads_leave_the_same_figures(valkey: Server, registry: CollectorRegistry) -> None:
+def test_threads_yield_the_same_metrics(valkey: Server, registry: CollectorRegistry) -> None:
     with leasehold.blocking.connect(valkey.url) as locks:
         watch(locks, registry)
         play_blocking(locks)
     check_the_script(Scrape.of(registry))
 
 
-async def test_a_hand_over_and_who_waits_now_are_counted(valkey: Server, registry: CollectorRegistry) -> None:
+async def test_hand_overs_and_current_waiters_are_counted(
+    valkey: Server, registry: CollectorRegistry
+) -> None:
     async with leasehold.connect(valkey.url) as locks, leasehold.connect(valkey.url) as other:
         watch(other, registry)
         lease = await locks.acquire("a")
@@ -124,7 +126,7 @@ async def test_a_purpose_is_a_label_and_a_name_never_is(valkey: Server, registry
     assert "CANARY" not in scrape.text
 
 
-async def test_purposes_that_never_end_become_one(valkey: Server, registry: CollectorRegistry) -> None:
+async def test_purposes_over_the_limit_become_one(valkey: Server, registry: CollectorRegistry) -> None:
     async with leasehold.connect(valkey.url) as locks:
         watch(locks, registry, purpose_of=lambda name: name)
         for number in range(150):
@@ -134,7 +136,7 @@ async def test_purposes_that_never_end_become_one(valkey: Server, registry: Coll
     assert scrape.total("leasehold_acquire_seconds_count", purpose="other") == 50
 
 
-async def test_what_the_store_does_not_do_is_counted_by_its_code(
+async def test_errors_of_the_store_are_counted_by_code(
     own_server: Callable[..., Server], registry: CollectorRegistry
 ) -> None:
     store = own_server("valkey9")
@@ -182,7 +184,7 @@ ATTEMPTS = [
 ]
 
 
-async def test_attempts_on_files_are_counted_by_the_names_that_orchestrators_know(
+async def test_file_attempts_are_counted_under_the_orchestrators_names(
     registry: CollectorRegistry,
 ) -> None:
     locks = leasehold.connect("redis://127.0.0.1:1")

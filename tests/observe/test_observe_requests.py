@@ -1,4 +1,4 @@
-"""A request to the server is a part of its caller's trace, in another process; so are the locks that it uses."""
+"""A request to the server, and its locks, are part of the trace of the calling process."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def remote(remotes: Callable[[bool], Remote]) -> Callable[..., Remote]:
     return find
 
 
-async def test_a_request_and_its_locks_are_in_the_trace_of_the_process_that_asked(
+async def test_a_request_and_its_locks_are_in_the_trace_of_the_calling_process(
     remote: Callable[..., Remote],
 ) -> None:
     server = remote()
@@ -159,7 +159,7 @@ async def test_no_secret_is_in_the_spans_of_the_server(remote: Callable[..., Rem
 
 
 @pytest.mark.parametrize("said", ["nonsense", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "ff" * 300])
-async def test_a_trace_that_makes_no_sense_begins_anew(remote: Callable[..., Remote], said: str) -> None:
+async def test_a_malformed_trace_header_starts_a_new_trace(remote: Callable[..., Remote], said: str) -> None:
     server = remote()
     async with httpx.AsyncClient(base_url=server.address, timeout=LIMIT) as client:
         answer = await client.get("/healthz", headers={"traceparent": said})
@@ -168,7 +168,7 @@ async def test_a_trace_that_makes_no_sense_begins_anew(remote: Callable[..., Rem
     assert (span["name"], span["parent"]) == ("GET /healthz", None)
 
 
-async def test_where_nobody_collects_traces_the_callers_id_is_answered_all_the_same(
+async def test_without_tracing_the_callers_request_id_is_still_returned(
     remote: Callable[..., Remote],
 ) -> None:
     server = remote(collects=False)

@@ -1,4 +1,4 @@
-"""`/metrics` of a real `leasehold serve`: who may read it, and that the figures of all workers add up."""
+"""`/metrics` of a real `leasehold serve`: access, and the sums over all workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from tests.observe.scraping import Scrape
+from tests.observe.scrape import Scrape
 from tests.server.api import PASSWORD, Api
 from tests.server.serving import METRICS_TOKEN as TOKEN
 from tests.support.waiting import LIMIT, eventually_async
@@ -101,7 +101,7 @@ async def check_figures(running: Served) -> None:
     assert [secret for secret in [*secrets[:2], TOKEN, PASSWORD] if secret in running.log()] == []
 
 
-async def test_one_worker_has_these_figures_and_leaves_its_counts_when_it_dies(served: MakeServed) -> None:
+async def test_one_worker_has_these_metrics_and_its_counters_survive_it(served: MakeServed) -> None:
     running = served("--workers", "1", metrics_port=0, metrics_token=TOKEN, document_save_within=0.1)
     await check_figures(running)
     for _ in range(5):
@@ -114,7 +114,7 @@ async def test_one_worker_has_these_figures_and_leaves_its_counts_when_it_dies(s
     assert scrape(running).value(REQUESTS, method="GET", route="/healthz", status="200") == 6
 
 
-async def test_two_workers_have_the_same_figures(service: Served) -> None:
+async def test_two_workers_have_the_same_metrics(service: Served) -> None:
     await check_figures(service)
 
 
@@ -140,7 +140,7 @@ def _connected(running: Served) -> tuple[float, float]:
     return found.total("leasehold_sockets"), found.total("leasehold_rooms")
 
 
-async def test_a_token_opens_them_on_the_servers_own_port(service: Served) -> None:
+async def test_with_a_token_the_servers_own_port_has_the_metrics(service: Served) -> None:
     def count(answer: httpx.Response) -> float:
         return Scrape(answer.text).value(REQUESTS, method="GET", route="/healthz", status="200")
 
@@ -158,7 +158,7 @@ async def test_a_token_opens_them_on_the_servers_own_port(service: Served) -> No
     assert count(answer) - before == 10
 
 
-async def test_the_port_of_its_own_asks_for_the_token_too_and_has_nothing_else(service: Served) -> None:
+async def test_the_metrics_port_requires_the_token_too_and_serves_nothing_else(service: Served) -> None:
     where = service.told["metrics"]
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/metrics", where)
     refused = httpx.get(where, timeout=LIMIT)
@@ -169,7 +169,7 @@ async def test_the_port_of_its_own_asks_for_the_token_too_and_has_nothing_else(s
     assert httpx.post(where, headers=BEARER, timeout=LIMIT).status_code == 501
 
 
-async def test_a_scrape_that_never_ends_keeps_nobody_else_from_it(service: Served) -> None:
+async def test_a_scrape_that_hangs_does_not_block_others(service: Served) -> None:
     port = int(service.told["metrics"].split(":")[2].split("/")[0])
     stuck = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
     assert await asyncio.to_thread(scrape, service)
@@ -177,7 +177,7 @@ async def test_a_scrape_that_never_ends_keeps_nobody_else_from_it(service: Serve
         writer.close()
 
 
-async def test_with_a_token_only_they_are_on_no_other_port_and_their_directory_is_private_and_gone_in_the_end(
+async def test_with_only_a_token_no_other_port_is_opened_and_the_private_directory_is_removed(
     served: MakeServed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -204,7 +204,7 @@ async def test_with_a_token_only_they_are_on_no_other_port_and_their_directory_i
     ],
     ids=["open", "short", "negative"],
 )
-def test_settings_that_would_open_them_to_anybody_are_refused(
+def test_settings_that_would_publish_the_metrics_are_refused(
     monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], said: str
 ) -> None:
     for name, value in environ.items():
@@ -218,7 +218,7 @@ def test_settings_that_would_open_them_to_anybody_are_refused(
     assert TOKEN not in repr(Settings.load())
 
 
-async def test_a_port_that_is_in_use_is_told_by_its_setting(service: Served, served: MakeServed) -> None:
+async def test_a_port_in_use_is_reported_with_its_setting(service: Served, served: MakeServed) -> None:
     port = service.told["metrics"].split(":")[2].split("/")[0]
     with pytest.raises(AssertionError, match=f"127.0.0.1:{port} is in use .* LEASEHOLD_METRICS_PORT"):
         served(metrics_port=port)
@@ -232,7 +232,7 @@ trace.set_tracer_provider(TracerProvider())
 """
 
 
-async def test_workers_trace_if_their_process_is_started_with_a_provider_and_have_no_metrics_unasked(
+async def test_workers_trace_if_started_with_a_provider_and_have_no_metrics_by_default(
     served: MakeServed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(COLLECTS)
@@ -251,7 +251,7 @@ async def test_workers_trace_if_their_process_is_started_with_a_provider_and_hav
 
 
 @pytest.mark.parametrize("log_format", ["json", "text"])
-async def test_a_store_that_stops_is_logged_once_and_comes_back_by_itself(
+async def test_a_store_that_stops_is_logged_once_and_the_server_recovers(
     served: MakeServed, own_server: Callable[..., Server], log_format: str
 ) -> None:
     store = own_server("valkey9")

@@ -1,4 +1,4 @@
-"""Spans around operations on locks, in the trace of whoever asked, across processes; and no secrets in them."""
+"""Spans around lock operations, in the caller's trace, across processes; without secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
-from tests.observe.recording import SCRIPTED, play, play_blocking
+from tests.observe.recorder import SCRIPTED, play, play_blocking
 from tests.support.waiting import LIMIT
 
 import leasehold
@@ -87,7 +87,7 @@ def test_threads_have_the_same_spans(valkey: Server, traces: Traces) -> None:
     assert [span.name for span in traces.spans] == _names()
 
 
-async def test_a_span_says_what_happened(valkey: Server, traces: Traces) -> None:
+async def test_a_span_has_the_outcome(valkey: Server, traces: Traces) -> None:
     async with leasehold.connect(valkey.url) as locks:
         traces.watch(locks)
         reset = request_id.set("request-7")
@@ -120,7 +120,7 @@ async def test_a_span_says_what_happened(valkey: Server, traces: Traces) -> None
     assert lost.status.status_code is StatusCode.ERROR
 
 
-async def test_work_that_is_done_once_is_in_the_span(valkey: Server, traces: Traces) -> None:
+async def test_once_only_work_is_inside_the_span(valkey: Server, traces: Traces) -> None:
     async def work() -> int:
         with traces.tracer.start_as_current_span("payout"):
             return 1
@@ -153,7 +153,7 @@ async def test_tasks_side_by_side_keep_their_traces_apart(valkey: Server, traces
         assert above[child.parent.span_id] in callers
 
 
-async def test_an_acquire_that_nobody_awaits_any_more_spoils_no_other_trace(
+async def test_an_abandoned_acquire_does_not_affect_other_traces(
     valkey: Server, traces: Traces, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with leasehold.connect(valkey.url) as holder, leasehold.connect(valkey.url) as locks:
@@ -199,7 +199,7 @@ async def hold_in_this_trace(parent: Any, url: str, headers: dict[str, str]) -> 
         )
 
 
-async def test_a_child_process_goes_on_with_its_parents_trace(
+async def test_a_child_process_continues_its_parents_trace(
     valkey: Server, traces: Traces, spawn: Callable[..., Child]
 ) -> None:
     with traces.tracer.start_as_current_span("parent") as span:
@@ -221,7 +221,7 @@ async def test_a_child_process_goes_on_with_its_parents_trace(
         assert (each["parent_id"], each["request_id"]) == (None, None)
 
 
-def test_headers_are_passed_on_as_they_came() -> None:
+def test_headers_are_propagated_unchanged() -> None:
     assert outgoing_headers() == {}
     with continued({"traceparent": TRACEPARENT, "x-request-id": "request-9", "baggage": "secret=CANARY"}):
         assert outgoing_headers() == {"traceparent": TRACEPARENT, "x-request-id": "request-9"}
@@ -245,12 +245,12 @@ def test_headers_are_passed_on_as_they_came() -> None:
     ],
     ids=["none", "nonsense", "version", "zeros", "lines", "long"],
 )
-def test_what_makes_no_sense_is_not_passed_on(headers: dict[str, str]) -> None:
+def test_malformed_headers_are_not_propagated(headers: dict[str, str]) -> None:
     with continued(headers):
         assert outgoing_headers() == {}
 
 
-async def test_httpx_passes_the_ids_on() -> None:
+async def test_httpx_propagates_the_ids() -> None:
     seen: list[dict[str, str]] = []
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""What the tests of the operations share."""
+"""Fixtures of the tests of operations."""
 
 from __future__ import annotations
 

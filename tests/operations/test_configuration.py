@@ -179,15 +179,15 @@ class TestEnvironment:
     @pytest.mark.parametrize(
         ("environ", "told"),
         [
-            ({"LOCK_DEFAULT_TTL": "30000"}, "LOCK_DEFAULT_TTL: 30000 of what. Write 30000ms or 30000s"),
-            ({"LOCK_RETRY_INTERVAL": "50"}, "is one of them in milliseconds"),
+            ({"LOCK_DEFAULT_TTL": "30000"}, "LOCK_DEFAULT_TTL: 30000 has no unit; write 30000ms or 30000s"),
+            ({"LOCK_RETRY_INTERVAL": "50"}, "check that both are in seconds"),
             ({"LOCK_ACQUISITION_TIMEOUT": "soon"}, "LOCK_ACQUISITION_TIMEOUT: wait must be seconds"),
             ({"LOCK_DEFAULT_TTL": "0"}, "the defaults: .*ttl must be"),
             ({"LEASEHOLD_PURPOSE_PAYOUT_TTTL": "1"}, "LEASEHOLD_PURPOSE_PAYOUT_TTTL: unknown"),
             ({"LEASEHOLD_PURPOSE_TTL": "1"}, "LEASEHOLD_PURPOSE_TTL: unknown"),
             (
                 {"LEASEHOLD_PURPOSE_PAY_TTL": "1"},
-                r"LEASEHOLD_PURPOSE_PAY_\*: there is no such purpose, only deal",
+                r"LEASEHOLD_PURPOSE_PAY_\*: unknown purpose \(known: deal, ",
             ),
             ({"LEASEHOLD_PURPOSE_PAYOUT_TTL": "-1"}, "ttl must be seconds"),
             ({"LEASEHOLD_PURPOSE_PAYOUT_TTL": "1e5h"}, "ttl must be seconds"),
@@ -197,7 +197,7 @@ class TestEnvironment:
         ],
         ids=repr,
     )
-    def test_what_is_wrong_is_told_at_start(self, environ, told) -> None:
+    def test_errors_are_reported_at_start(self, environ, told) -> None:
         with pytest.raises(InvalidRequest, match=told):
             Purposes.from_environ(environ, base=STANDARD)
 

@@ -1,4 +1,4 @@
-"""Consumers on real brokers: a message is worked on under its lock, or given back and delivered again."""
+"""Consumers on real brokers: a message is processed under its lock, or returned and redelivered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.operations.wires import NatsWire, RabbitWire, RedisWire, Wire
+from tests.operations.broker_setups import BrokerSetup, NatsSetup, RabbitSetup, RedisSetup
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold.operations import Operations, Purpose, Purposes
@@ -31,34 +31,38 @@ PURPOSES = Purposes(
 
 
 @pytest.fixture(params=["redis", "rabbit", "nats"])
-def wire(request: pytest.FixtureRequest, valkey) -> Wire:
+def setup(request: pytest.FixtureRequest, valkey) -> BrokerSetup:
     if request.param == "redis":
-        return RedisWire(valkey)
+        return RedisSetup(valkey)
     server = request.getfixturevalue(request.param)
-    return RabbitWire(server) if request.param == "rabbit" else NatsWire(server)
+    return RabbitSetup(server) if request.param == "rabbit" else NatsSetup(server)
 
 
 @asynccontextmanager
 async def consuming(
-    wire: Wire, locks: leasehold.Client, handler: Callable[..., Any], purpose: str = "deal", **options: Any
+    setup: BrokerSetup,
+    locks: leasehold.Client,
+    handler: Callable[..., Any],
+    purpose: str = "deal",
+    **options: Any,
 ) -> AsyncIterator[None]:
     """The handler at work; in the end every message must have been acknowledged."""
     middleware = LockMiddleware(
         Operations(locks, PURPOSES), purpose=purpose, pause=0.05, max_pause=0.2, **options
     )
-    wire.build(middleware, handler)
-    check_redelivery(wire.broker.subscribers)
-    async with wire.broker:
-        await wire.broker.start()
+    setup.build(middleware, handler)
+    check_redelivery(setup.broker.subscribers)
+    async with setup.broker:
+        await setup.broker.start()
         yield
-    assert await wire.left() == 0
+    assert await setup.left() == 0
 
 
 def times_nacked(caplog: pytest.LogCaptureFixture) -> int:
     return sum("is nacked" in record.message for record in caplog.records)
 
 
-async def test_a_message_whose_lock_is_busy_is_given_back_until_it_is_free(wire, locks, caplog) -> None:
+async def test_a_message_whose_lock_is_busy_is_redelivered_until_it_is_free(setup, locks, caplog) -> None:
     done = []
 
     async def handle(body: dict[str, int]) -> None:
@@ -67,8 +71,8 @@ async def test_a_message_whose_lock_is_busy_is_given_back_until_it_is_free(wire,
 
     caplog.set_level(logging.WARNING, "leasehold")
     other = await locks.acquire("deal:42", ttl=300)
-    async with consuming(wire, locks, handle, key=lambda body: body["deal_id"]):
-        await wire.publish({"deal_id": 42})
+    async with consuming(setup, locks, handle, key=lambda body: body["deal_id"]):
+        await setup.publish({"deal_id": 42})
         await eventually_async(lambda: times_nacked(caplog) >= 2)
         assert not done
         await other.release()
@@ -77,7 +81,9 @@ async def test_a_message_whose_lock_is_busy_is_given_back_until_it_is_free(wire,
         await is_free(locks, "deal:42")
 
 
-async def test_a_message_is_given_back_while_the_store_is_away(wire, own_server, impatient, caplog) -> None:
+async def test_a_message_is_redelivered_while_the_store_is_unavailable(
+    setup, own_server, impatient, caplog
+) -> None:
     done = []
 
     async def handle(body: dict[str, int]) -> None:
@@ -86,9 +92,9 @@ async def test_a_message_is_given_back_while_the_store_is_away(wire, own_server,
     caplog.set_level(logging.WARNING, "leasehold")
     store = own_server("valkey9")
     locks = impatient(store, 1)
-    async with consuming(wire, locks, handle):
+    async with consuming(setup, locks, handle):
         store.kill()
-        await wire.publish({"deal_id": 42})
+        await setup.publish({"deal_id": 42})
         await eventually_async(lambda: times_nacked(caplog) >= 2)
         assert not done
         await asyncio.to_thread(store.start)
@@ -96,9 +102,7 @@ async def test_a_message_is_given_back_while_the_store_is_away(wire, own_server,
         await is_free(locks, "deal:42")
 
 
-async def test_a_lease_lost_on_the_way_stops_the_handler_and_gives_the_message_back(
-    wire, locks, caplog
-) -> None:
+async def test_a_lost_lease_stops_the_handler_and_the_message_is_redelivered(setup, locks, caplog) -> None:
     started, done = [], []
 
     async def handle(body: dict[str, int]) -> None:
@@ -110,29 +114,29 @@ async def test_a_lease_lost_on_the_way_stops_the_handler_and_gives_the_message_b
         done.append(body["deal_id"])
 
     caplog.set_level(logging.WARNING, "leasehold")
-    async with consuming(wire, locks, handle):
-        await wire.publish({"deal_id": 42})
+    async with consuming(setup, locks, handle):
+        await setup.publish({"deal_id": 42})
         await eventually_async(lambda: 42 in done)
         await is_free(locks, "deal:42")
     assert len(started) > len(done)
     assert times_nacked(caplog) >= 1
 
 
-async def test_a_duplicate_is_skipped(wire, locks) -> None:
+async def test_a_duplicate_is_skipped(setup, locks) -> None:
     done = []
 
     async def handle(body: dict[str, Any]) -> None:
         done.append(body["tx_hash"])
 
-    async with consuming(wire, locks, handle, once=lambda body: body["tx_hash"]):
+    async with consuming(setup, locks, handle, once=lambda body: body["tx_hash"]):
         for tx_hash in ("0xa", "0xb", "0xa", "0xa", "0xb", "0xc"):
-            await wire.publish({"deal_id": 42, "tx_hash": tx_hash})
+            await setup.publish({"deal_id": 42, "tx_hash": tx_hash})
         await eventually_async(lambda: set(done) == {"0xa", "0xb", "0xc"})
-        await eventually_async(lambda: len(wire.settled) == 6)
+        await eventually_async(lambda: len(setup.acknowledged) == 6)
     assert sorted(done) == ["0xa", "0xb", "0xc"]
 
 
-async def test_messages_about_one_thing_are_worked_on_one_at_a_time(wire, locks) -> None:
+async def test_messages_with_the_same_lock_are_processed_one_at_a_time(setup, locks) -> None:
     running, most, done = 0, 0, []
 
     async def handle(body: dict[str, Any]) -> None:
@@ -143,12 +147,12 @@ async def test_messages_about_one_thing_are_worked_on_one_at_a_time(wire, locks)
         running -= 1
         done.append(body["number"])
 
-    async with consuming(wire, locks, handle, purpose="patient"):
+    async with consuming(setup, locks, handle, purpose="patient"):
         for number in range(8):
-            await wire.publish({"deal_id": 42, "number": number})
+            await setup.publish({"deal_id": 42, "number": number})
         # Some may be done more than once: whoever waits for the lock for too long is delivered again meanwhile.
         await eventually_async(lambda: set(done) == set(range(8)))
-        await eventually_async(lambda: len(wire.settled) == 8)
+        await eventually_async(lambda: len(setup.acknowledged) == 8)
         await is_free(locks, "deal:42")
     assert most == 1
 
@@ -179,7 +183,7 @@ async def dying(parent: Any, url: str) -> None:
         await asyncio.sleep(600)
 
 
-async def test_the_message_of_a_worker_that_was_killed_is_worked_on_by_another(valkey, locks, spawn) -> None:
+async def test_the_message_of_a_killed_worker_is_processed_by_another(valkey, locks, spawn) -> None:
     worker = spawn(dying, valkey.url)
     assert await worker.aread() == {"ready": True}
     done = []
@@ -187,13 +191,13 @@ async def test_the_message_of_a_worker_that_was_killed_is_worked_on_by_another(v
     async def handle(body: dict[str, Any]) -> None:
         done.append((body["deal_id"], (await locks.inspect("deal:42")).fence))
 
-    wire = RedisWire(valkey)
-    wire.place = "dying"
+    setup = RedisSetup(valkey)
+    setup.place = "dying"
     valkey.call("XADD", "dying", "*", "__data__", '{"deal_id": 42, "tx_hash": "0xa"}')
     assert await worker.aread() == {"working_on": 42}
     before = (await locks.inspect("deal:42")).fence
     worker.kill()
-    async with consuming(wire, locks, handle, once=lambda body: body["tx_hash"]):
+    async with consuming(setup, locks, handle, once=lambda body: body["tx_hash"]):
         await eventually_async(lambda: done)
         await is_free(locks, "deal:42")
     ((deal_id, after),) = done

@@ -1,4 +1,4 @@
-"""The example that proves it: an escrow service whose books balance whatever happens to its workers."""
+"""The escrow example: its books balance although its workers are paused and killed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from examples.escrow.messages import open_queue
 from examples.escrow.models import Mail, Notice
 from examples.escrow.service import open_escrow
 from examples.escrow.settings import Settings
-from examples.escrow.worker import HANDLERS, Worker, may_try_again
+from examples.escrow.worker import HANDLERS, Worker, is_retryable
 from sqlalchemy import select
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError, OperationalError
 from tests.support.launcher import launch
@@ -102,7 +102,7 @@ def test_the_books_balance_although_workers_are_paused_and_killed(
 
 
 @pytest.mark.timeout(LONGEST + 30)
-def test_the_same_treatment_ruins_the_books_if_nobody_checks_fences(
+def test_without_fence_checks_the_same_faults_ruin_the_books(
     valkey: Server, database_options: list[str], full: bool
 ) -> None:
     if not full:
@@ -166,7 +166,7 @@ async def service(valkey: Server, tmp_path: Path) -> AsyncIterator[Service]:
         yield running
 
 
-async def test_a_deal_is_funded_and_paid_once_however_often_that_is_said(service: Service) -> None:
+async def test_a_deal_is_funded_and_paid_once_despite_duplicate_messages(service: Service) -> None:
     deal = (await service.post("/deals", expect=201, buyer_id=2, seller_id=3, price=500))["id"]
     for _ in range(2):
         await service.post(f"/deals/{deal}/deposits", expect=202, tx_hash="0x1", amount=200)
@@ -185,9 +185,7 @@ async def test_a_deal_is_funded_and_paid_once_however_often_that_is_said(service
     assert (await service.get("/books"))["discrepancies"] == []
 
 
-async def test_work_that_was_done_but_not_remembered_is_not_done_again(
-    service: Service, valkey: Server
-) -> None:
+async def test_work_that_was_done_but_not_recorded_is_not_repeated(service: Service, valkey: Server) -> None:
     deal = (await service.post("/deals", expect=201, buyer_id=2, seller_id=3, price=500))["id"]
     await service.post(f"/deals/{deal}/deposits", expect=202, tx_hash="0x1", amount=500)
     await service.post(f"/deals/{deal}/payout", expect=202)
@@ -253,9 +251,7 @@ UNUSABLE = {
 }
 
 
-async def test_messages_that_nobody_can_do_are_put_aside_and_the_others_are_done(
-    service: Service, valkey: Server
-) -> None:
+async def test_messages_that_cannot_be_processed_are_put_aside(service: Service, valkey: Server) -> None:
     deal = (await service.post("/deals", expect=201, buyer_id=2, seller_id=3, price=500))["id"]
     with valkey.admin() as store:
         for body in UNUSABLE.values():
@@ -276,14 +272,14 @@ async def test_messages_that_nobody_can_do_are_put_aside_and_the_others_are_done
 
 
 @pytest.mark.parametrize("tx_hash", ["", "\0", "0x", "0xZ", "1", "0x1\n", "0x" + "1" * 99], ids=ascii)
-async def test_a_hash_that_is_none_is_refused(service: Service, tx_hash: str) -> None:
+async def test_an_invalid_hash_is_refused(service: Service, tx_hash: str) -> None:
     deal = (await service.post("/deals", expect=201, buyer_id=2, seller_id=3, price=500))["id"]
     await service.post(f"/deals/{deal}/deposits", expect=422, tx_hash=tx_hash, amount=1)
     assert await service.queue.backlog() == 0
 
 
 @pytest.mark.parametrize("buyer_id", [999, 0, 2**63])
-async def test_a_deal_of_nobody_is_the_callers_mistake_and_not_a_busy_database(
+async def test_a_deal_of_unknown_accounts_is_a_client_error_and_not_a_busy_database(
     service: Service, buyer_id: int
 ) -> None:
     await service.post("/deals", expect=422, buyer_id=buyer_id, seller_id=3, price=500)
@@ -297,7 +293,7 @@ class FromServer(Exception):
 
 
 @pytest.mark.parametrize(
-    ("error", "is_passing"),
+    ("error", "is_transient"),
     [
         (OperationalError("", {}, sqlite3.OperationalError("database is locked")), True),
         (DBAPIError("", {}, FromServer("40001")), True),
@@ -312,5 +308,5 @@ class FromServer(Exception):
     ],
     ids=repr,
 )
-def test_only_what_passes_is_tried_again(error: Exception, is_passing: bool) -> None:
-    assert may_try_again(error) is is_passing
+def test_only_transient_errors_are_retried(error: Exception, is_transient: bool) -> None:
+    assert is_retryable(error) is is_transient

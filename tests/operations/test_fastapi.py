@@ -80,7 +80,7 @@ async def is_held(ops: Operations, name: str) -> bool:
     return (await ops.locks.inspect(name)).is_held
 
 
-async def test_the_endpoint_runs_under_the_lock_and_gives_it_back(ops) -> None:
+async def test_the_endpoint_runs_under_the_lock_and_releases_it(ops) -> None:
     async with client_of(service(ops)) as client:
         answer = await client.post("/deals/042")
         assert answer.status_code == 200
@@ -102,11 +102,11 @@ async def test_busy_is_409_and_the_endpoint_does_not_run(ops, path) -> None:
     code = "acquire_timeout" if path.endswith("own") else "lock_busy"
     assert (problem["code"], problem["type"], problem["status"]) == (code, code, 409)
     assert not app.state.ran
-    for secret in ("@", "token", ops.locks._engine._holder):
+    for secret in ("@", "token", ops.locks._engine.holder):
         assert str(secret) not in answer.text
 
 
-async def test_without_the_handlers_it_is_409_all_the_same(ops) -> None:
+async def test_without_the_handlers_busy_is_409_as_well(ops) -> None:
     app = service(ops, with_problems=False)
     async with client_of(app) as client, ops.purpose("deal", deal_id=7):
         answer = await client.post("/deals/7")
@@ -129,13 +129,13 @@ async def test_an_unreachable_store_is_503_and_the_endpoint_does_not_run() -> No
 
 
 @pytest.mark.parametrize(("how", "status"), [("http", 418), ("crash", 500)])
-async def test_the_lock_is_given_back_after_errors(ops, how, status) -> None:
+async def test_the_lock_is_released_after_errors(ops, how, status) -> None:
     async with client_of(service(ops), raises=False) as client:
         assert (await client.post("/deals/7/fail", params={"how": how})).status_code == status
     assert not await is_held(ops, "deal:7")
 
 
-async def test_a_client_that_goes_away_gives_the_lock_back(ops) -> None:
+async def test_a_client_that_disconnects_releases_the_lock(ops) -> None:
     app = service(ops)
     async with client_of(app) as client:
         request = asyncio.create_task(client.post("/deals/7/wait"))
@@ -147,7 +147,7 @@ async def test_a_client_that_goes_away_gives_the_lock_back(ops) -> None:
     assert not await is_held(ops, "deal:7")
 
 
-async def test_a_lease_lost_on_the_way_stops_the_endpoint_and_is_503(ops) -> None:
+async def test_a_lost_lease_stops_the_endpoint_and_is_503(ops) -> None:
     app = service(ops)
     async with client_of(app) as client:
         request = asyncio.create_task(client.post("/deals/7/wait"))
@@ -199,7 +199,7 @@ async def test_the_lock_is_held_until_the_response_is_sent_or_as_the_scope_says(
     assert not await is_held(ops, "nightly")
 
 
-async def test_work_that_is_done_is_not_undone_by_a_store_that_went_away(own_server, impatient) -> None:
+async def test_finished_work_is_not_undone_by_an_unavailable_store(own_server, impatient) -> None:
     server = own_server("valkey9")
     ops = Operations(impatient(server, 2), PURPOSES)
     app = FastAPI()
@@ -220,7 +220,7 @@ async def test_work_that_is_done_is_not_undone_by_a_store_that_went_away(own_ser
     assert (answer.status_code, answer.json()) == (200, "done")
 
 
-async def test_parameters_come_from_wherever_fastapi_finds_them(ops) -> None:
+async def test_parameters_come_from_path_query_and_dependencies(ops) -> None:
     app = FastAPI()
 
     def source(x_source: Annotated[str, Header()]) -> UUID:
@@ -252,13 +252,13 @@ async def test_parameters_come_from_wherever_fastapi_finds_them(ops) -> None:
     [
         ("pay", {}, "no purpose 'pay'"),
         ("deal", {}, "deal_id is missing"),
-        ("deal", {"deal_id": int, "user": int}, "there is no user"),
+        ("deal", {"deal_id": int, "user": int}, "user is unknown"),
         ("deal", {"deal_id": float}, "not float"),
         ("deal", {"deal_id": Annotated[bool, Path()]}, "not bool"),
         ("deal", {"deal_id": "deal_id"}, "must be a type"),
     ],
 )
-def test_what_does_not_fit_is_told_when_it_is_declared(purpose, parameters, told) -> None:
+def test_a_wrong_declaration_is_refused_at_once(purpose, parameters, told) -> None:
     with pytest.raises(InvalidRequest, match=told):
         held(Operations(leasehold.connect(NOWHERE), PURPOSES), purpose, **parameters)
 
@@ -272,7 +272,7 @@ def test_every_error_has_a_status() -> None:
     assert set(http_problems.OF_ERROR) == ours
 
 
-def test_a_missing_extra_is_told_by_its_name() -> None:
+def test_a_missing_extra_is_named() -> None:
     code = """
 import importlib, sys
 import leasehold.operations
@@ -322,7 +322,7 @@ def uvicorn_server(valkey):
     thread.join(LIMIT)
 
 
-async def test_over_real_http_one_at_a_time_works_and_the_others_are_told(uvicorn_server, ops) -> None:
+async def test_over_real_http_one_request_holds_the_lock_and_the_others_get_409(uvicorn_server, ops) -> None:
     async with httpx.AsyncClient(base_url=uvicorn_server, timeout=LIMIT) as client:
         async with ops.purpose("deal", deal_id=9):
             answers = await asyncio.gather(*(client.post("/deals/9") for _ in range(5)))

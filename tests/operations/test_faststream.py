@@ -1,4 +1,4 @@
-"""The middleware's decisions, on FastStream's own test brokers with real locks. No real Kafka is run here."""
+"""The decisions of the middleware, on FastStream's test brokers with real locks. No real Kafka is run here."""
 
 from __future__ import annotations
 
@@ -429,7 +429,7 @@ class TestOnce:
     [
         ({"purpose": "pay"}, "no purpose 'pay'"),
         ({"key": {}}, "deal_id is missing"),
-        ({"key": {"deal": len}}, "there is no deal"),
+        ({"key": {"deal": len}}, "deal is unknown"),
         ({"key": "deal_id"}, "plain function"),
         ({"key": asyncio.sleep}, "plain function"),
         ({"purpose": "transfer", "key": len}, "key must be a mapping"),
@@ -442,7 +442,7 @@ class TestOnce:
         ({"pause": 2, "max_pause": 1}, "max_pause"),
     ],
 )
-def test_what_does_not_fit_is_told_when_it_is_declared(options, told) -> None:
+def test_a_wrong_declaration_is_refused_at_once(options, told) -> None:
     ops = Operations(leasehold.connect("redis://127.0.0.1:1"), PURPOSES)
     with pytest.raises(InvalidRequest, match=told):
         LockMiddleware(ops, **{"purpose": "deal", **options})

@@ -1,4 +1,4 @@
-"""Fences travel in a header: httpx shows them, FastAPI takes them, and a stale one comes back as `StaleFence`."""
+"""Fences in a header: httpx sends them, FastAPI receives them, and a stale one raises `StaleFence`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def inside(app: FastAPI) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://deals")
 
 
-async def test_the_fence_of_a_lease_reaches_the_row_and_a_stale_one_comes_back(
+async def test_the_fence_of_a_lease_reaches_the_row_and_a_stale_one_raises_stale_fence(
     url: str, valkey: Server
 ) -> None:
     with blocking.connect(valkey.url, timeout=LIMIT) as locks:
@@ -130,7 +130,7 @@ async def test_a_lost_lease_sends_nothing(app: FastAPI, valkey: Server) -> None:
         assert app.state.asked == 1
 
 
-async def test_only_exclusive_leases_can_be_shown(valkey: Server) -> None:
+async def test_only_exclusive_leases_can_be_sent(valkey: Server) -> None:
     async with (
         leasehold.connect(valkey.url, timeout=LIMIT) as locks,
         locks.lock("deal:42", ttl=60, mode="shared") as reader,
@@ -141,7 +141,7 @@ async def test_only_exclusive_leases_can_be_shown(valkey: Server) -> None:
         FenceAuth(7)
 
 
-async def test_other_answers_are_left_to_the_caller(app: FastAPI, valkey: Server) -> None:
+async def test_other_responses_are_left_to_the_caller(app: FastAPI, valkey: Server) -> None:
     async with (
         leasehold.connect(valkey.url, timeout=LIMIT) as locks,
         inside(app) as web,
@@ -164,7 +164,7 @@ async def test_a_stale_fence_is_a_problem_with_what_was_seen_and_given_as_text(a
     assert (problem["seen"], problem["given"]) == (str(newest), "7")
 
 
-async def test_a_request_without_a_fence_needs_one(app: FastAPI) -> None:
+async def test_a_request_without_a_fence_is_refused(app: FastAPI) -> None:
     async with inside(app) as web:
         answer = await web.put("/deals/42?amount=1")
     assert answer.status_code == 428
@@ -226,7 +226,7 @@ async def test_the_header_is_in_the_openapi_document(app: FastAPI) -> None:
     assert parameter["name"] == HEADER
 
 
-def test_the_answer_to_a_stale_fence_can_be_made_by_hand() -> None:
+def test_the_response_to_a_stale_fence_can_be_built_explicitly() -> None:
     answer = stale_fence_problem(None, StaleFence(seen=9, given=8))
     assert answer.status_code == 409
     assert b'"seen":"9"' in answer.body

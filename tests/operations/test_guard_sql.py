@@ -1,4 +1,4 @@
-"""Rows refuse a fence that is older than one they have seen: SQLite and PostgreSQL, Session and AsyncSession."""
+"""Rows refuse a fence that is older than the newest they have seen: SQLite and PostgreSQL, Session and AsyncSession."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ async def test_values_may_be_expressions(database: Database) -> None:
     assert (await stored(database)).amount == 70
 
 
-async def test_what_is_not_committed_does_not_count(database: Database) -> None:
+async def test_uncommitted_fences_do_not_count(database: Database) -> None:
     async with database.session() as session:
         await settle(guarded_update(session, Deal, 42, 9, {"amount": 1}))
     deal = await stored(database)
@@ -236,7 +236,7 @@ async def test_loading_for_update_registers_the_fence_and_changes_nothing_else(d
     assert (await stored(database)).changed_at is not None
 
 
-async def test_what_was_loaded_for_update_may_be_changed_and_flushed_in_the_same_transaction(
+async def test_an_object_loaded_for_update_may_be_changed_and_flushed_in_the_same_transaction(
     database: Database,
 ) -> None:
     async with database.session() as session:
@@ -287,7 +287,7 @@ async def test_a_fence_that_is_compared_only_at_the_write_loses_an_acknowledged_
 # Leases instead of numbers, and shared ones.
 
 
-async def test_a_lease_shows_its_own_fence_and_mode(database: Database, valkey: Server) -> None:
+async def test_a_lease_presents_its_own_fence_and_mode(database: Database, valkey: Server) -> None:
     async with leasehold.connect(valkey.url, timeout=LIMIT) as locks:
         async with locks.lock("deal:42", ttl=60) as lease:
             assert (await load(database, lease)).fence == lease.fence
@@ -303,7 +303,7 @@ async def test_a_lease_shows_its_own_fence_and_mode(database: Database, valkey: 
     assert (deal.amount, deal.fence) == (90, lease.fence)
 
 
-async def test_a_lease_of_the_blocking_client_is_as_good(database: Database, valkey: Server) -> None:
+async def test_a_lease_of_the_blocking_client_is_accepted(database: Database, valkey: Server) -> None:
     with blocking.connect(valkey.url, timeout=LIMIT) as locks, locks.lock("deal:42", ttl=60) as lease:
         await write(database, lease, {"amount": 90})
         assert (await stored(database)).fence == lease.fence
@@ -328,7 +328,7 @@ async def test_shared_fences_are_compared_with_the_last_exclusive_one_and_not_re
 # Bad input.
 
 
-async def test_what_is_not_a_fence_is_refused(database: Database) -> None:
+async def test_an_invalid_fence_is_refused(database: Database) -> None:
     for fence in (True, "7", -1, 7.0, None, 2**53, b"7", [7]):
         with pytest.raises(InvalidRequest, match="a fence is a lease or a whole number"):
             await write(database, fence, {"amount": 1})
@@ -356,7 +356,7 @@ async def test_values_that_cannot_be_set_are_refused(database: Database) -> None
     assert (await stored(database)).fence == 0
 
 
-async def test_a_row_that_does_not_exist_is_said_so(database: Database) -> None:
+async def test_a_missing_row_raises_no_result_found(database: Database) -> None:
     with pytest.raises(NoResultFound, match="there is no Deal 43 to update"):
         await write(database, 7, {"amount": 1}, 43)
     async with database.session() as session:
@@ -380,13 +380,13 @@ async def test_a_model_that_cannot_be_guarded_is_refused(database: Database) -> 
                 await settle(load_for_update(session, model, 1, 7))
 
 
-async def test_what_is_not_the_key_of_the_model_is_refused(database: Database) -> None:
+async def test_an_invalid_key_is_refused(database: Database) -> None:
     for ident in ("42", None, (42, 1), (), {"number": 42}, {}, {"id": 42, "amount": 1}):
         with pytest.raises(InvalidRequest, match=r"Deal"):
             await write(database, 7, {"amount": 1}, ident)
 
 
-async def test_what_is_not_a_session_is_refused(database: Database) -> None:
+async def test_an_invalid_session_is_refused(database: Database) -> None:
     makers = (database.engine, None, sessionmaker(), async_sessionmaker())
     for session in makers:  # a maker would make a session that nobody commits
         with pytest.raises(InvalidRequest, match="session must be a SQLAlchemy Session or AsyncSession"):
@@ -456,7 +456,7 @@ async def test_the_object_in_the_session_is_up_to_date_after_a_guarded_update(da
         await settle(session.commit())
 
 
-async def test_loading_for_update_reads_anew_what_the_session_had_read_before(database: Database) -> None:
+async def test_loading_for_update_refreshes_objects_of_the_session(database: Database) -> None:
     async with database.session() as session:
         deal = await settle(session.get(Deal, 42))
         await settle(session.commit())  # SQLite: or else nobody could write
@@ -476,13 +476,13 @@ async def test_an_object_read_before_and_kept_is_never_trusted(database: Databas
         assert deal.amount == 50
 
 
-async def test_changes_made_before_the_fence_was_shown_are_refused(database: Database) -> None:
+async def test_changes_made_before_the_fence_was_presented_are_refused(database: Database) -> None:
     async with database.session() as session:
         deal = await settle(session.get(Deal, 42))
         deal.amount += 1
-        with pytest.raises(InvalidRequest, match="Deal 42 has changes that are not flushed"):
+        with pytest.raises(InvalidRequest, match="Deal 42 has unflushed changes"):
             await settle(load_for_update(session, Deal, 42, 7))
-        with pytest.raises(InvalidRequest, match="show the fence before changing it"):
+        with pytest.raises(InvalidRequest, match="call the guard before changing the object"):
             await settle(guarded_update(session, Deal, 42, 7, {"state": "paid"}))
         await settle(session.rollback())
     deal = await stored(database)
@@ -524,7 +524,7 @@ async def isolated(level: str, refilled_postgres: PostgresAddress) -> AsyncItera
 
 
 @at_every_level
-async def test_the_older_of_two_at_once_is_refused(
+async def test_the_older_of_two_concurrent_writers_is_refused(
     isolated: Database, level: str, refilled_postgres: PostgresAddress
 ) -> None:
     async with isolated.session() as newer, isolated.session() as older:
@@ -550,7 +550,7 @@ async def test_the_older_of_two_at_once_is_refused(
 
 
 @at_every_level
-async def test_the_newer_of_two_at_once_builds_on_what_the_older_wrote(
+async def test_the_newer_of_two_concurrent_writers_sees_the_older_ones_write(
     isolated: Database, level: str, refilled_postgres: PostgresAddress
 ) -> None:
     async with isolated.session() as older, isolated.session() as newer:
@@ -583,7 +583,7 @@ def is_waiting_for_a_row(database: PostgresAddress) -> bool:
     return waiting is not None and waiting[0] > 0
 
 
-async def test_sqlite_says_that_it_is_locked_and_nothing_was_changed(tmp_path: Path) -> None:
+async def test_a_locked_sqlite_raises_and_nothing_was_changed(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path}/deals.db", connect_args={"timeout": 0.1})
     await database.create(Base.metadata)
     async with database.session() as session:
@@ -635,7 +635,7 @@ for module, package in ("sql", "sqlalchemy"), ("http", "httpx"), ("http", "fasta
     ], ran.stderr
 
 
-def test_sessions_that_block_need_no_greenlet() -> None:
+def test_blocking_sessions_need_no_greenlet() -> None:
     code = """
 import sys
 sys.modules["greenlet"] = None

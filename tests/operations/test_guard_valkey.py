@@ -1,4 +1,4 @@
-"""Keys refuse a fence that is older than one they have seen: Valkey and Redis, redis-py's sync and async clients."""
+"""Keys refuse a fence that is older than the newest they have seen: Valkey and Redis, redis-py's sync and async clients."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_values_come_back_as_the_client_gives_them(side: Side) -> None:
             await settle(guarded_set(client, "value", "x", 0))
 
 
-async def test_a_lease_shows_its_own_fence_and_shared_ones_are_not_registered(side: Side) -> None:
+async def test_a_lease_presents_its_own_fence_and_shared_ones_are_not_registered(side: Side) -> None:
     async with leasehold.connect(side.server.url, timeout=LIMIT) as locks, side.client() as client:
         async with locks.lock("balance", ttl=60) as lease:
             await settle(guarded_set(client, "balance", "90", lease))
@@ -139,7 +139,7 @@ async def test_a_lease_shows_its_own_fence_and_shared_ones_are_not_registered(si
             await settle(guarded_get(client, "balance", reader.fence, mode="shared"))
 
 
-async def test_a_server_that_forgot_the_scripts_is_told_them_again(side: Side) -> None:
+async def test_a_server_that_lost_the_scripts_gets_them_again(side: Side) -> None:
     async with side.client() as client:
         await settle(guarded_set(client, "balance", "90", 7))
         side.server.call("SCRIPT", "FLUSH")
@@ -151,7 +151,7 @@ async def test_a_server_that_forgot_the_scripts_is_told_them_again(side: Side) -
 # How long things are kept.
 
 
-async def test_the_fence_expires_two_days_after_its_last_use_and_the_value_as_it_was_told(side: Side) -> None:
+async def test_the_fence_expires_two_days_after_its_last_use_and_the_value_with_its_ttl(side: Side) -> None:
     async with side.client() as client:
         await settle(guarded_set(client, "kept", "1", 7))
         await settle(guarded_set(client, "passing", "1", 7, ttl=60))
@@ -192,7 +192,9 @@ async def test_the_fence_expires_two_days_after_its_last_use_and_the_value_as_it
         ("héé", "guard:{héé}".encode()),
     ],
 )
-def test_the_fence_is_kept_in_the_slot_of_the_value(valkey: Server, key: str | bytes, beside: bytes) -> None:
+def test_the_fence_is_stored_in_the_slot_of_the_value(
+    valkey: Server, key: str | bytes, beside: bytes
+) -> None:
     assert guard_key(key) == beside
     slots = {
         redis.cluster.key_slot(name if isinstance(name, bytes) else name.encode()) for name in (key, beside)
@@ -235,7 +237,7 @@ def _as_bytes(answer: Any) -> bytes:
 
 
 @pytest.mark.parametrize("fence", [True, "7", -1, 7.0, None, 2**53])
-async def test_what_is_not_a_fence_is_refused(side: Side, fence: Any) -> None:
+async def test_an_invalid_fence_is_refused(side: Side, fence: Any) -> None:
     async with side.client() as client:
         with pytest.raises(InvalidRequest, match="a fence is a lease or a whole number"):
             await settle(guarded_set(client, "balance", "1", fence))
@@ -257,12 +259,12 @@ async def test_other_bad_arguments_are_refused(side: Side) -> None:
         with pytest.raises(InvalidRequest, match="mode must be"):
             await settle(guarded_set(client, "balance", "1", 7, mode="sharred"))
         for other in (None, "redis://localhost", client.pipeline()):
-            with pytest.raises(InvalidRequest, match="a guard takes a redis"):
+            with pytest.raises(InvalidRequest, match="a guard needs a redis"):
                 guarded_set(other, "balance", "1", 7)
         assert side.server.call("DBSIZE") == 0
 
 
-async def test_keys_that_hold_something_else_are_refused_and_nothing_is_changed(side: Side) -> None:
+async def test_keys_of_another_type_are_refused_and_nothing_is_changed(side: Side) -> None:
     async with side.client() as client:
         await settle(client.set(guard_key("balance"), "hello"))
         with pytest.raises(StoreRefused, match="LEASEHOLD-GUARD"):
@@ -293,7 +295,7 @@ def _retry(side: Side, backoff: Any, times: int) -> Any:
 
 
 @pytest.mark.parametrize("reads_first", [True, False])
-async def test_a_write_that_the_driver_repeats_after_somebody_newer_came_is_not_called_refused(
+async def test_a_write_that_the_driver_repeats_after_a_newer_one_is_not_refused(
     proxy: Callable[..., FaultProxy], side: Side, reads_first: bool
 ) -> None:
     """It was done, and the newer one has read it: to say that it was refused would have it done twice."""
@@ -336,7 +338,7 @@ def test_every_script_is_declared() -> None:
 
 
 @pytest.mark.parametrize("script", guards.ALL, ids=lambda script: script.name)
-def test_the_header_of_a_script_is_its_declaration_and_true(script: Any) -> None:
+def test_the_header_of_a_script_matches_its_declaration(script: Any) -> None:
     text = FILES[script.name]
     assert headers.header(text, "KEYS") == script.keys
     assert headers.header(text, "ARGV") == script.arguments

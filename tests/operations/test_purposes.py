@@ -1,4 +1,4 @@
-"""Purposes: what they are made of, and that everything wrong is told when they are made."""
+"""Purposes: their parts, and that all errors are reported on creation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leasehold.core.validation import MAX_TTL
 from leasehold.operations import STANDARD, Purpose, Purposes
 
 
-def test_the_seven_of_the_requirements_are_there_with_their_times() -> None:
+def test_the_seven_required_purposes_exist_with_their_times() -> None:
     assert {name: (purpose.pattern, purpose.ttl) for name, purpose in STANDARD.items()} == {
         "deal": ("deal:{deal_id}", 30),
         "payout": ("payout:{deal_id}", 60),
@@ -86,7 +86,7 @@ def test_a_value_becomes_part_of_the_name(value, written) -> None:
         "\ud800",
     ],
 )
-def test_a_value_that_says_nothing_or_has_several_spellings_is_refused(value) -> None:
+def test_an_empty_value_or_one_with_several_spellings_is_refused(value) -> None:
     with pytest.raises(InvalidRequest, match="purpose 'x'"):
         Purpose("x", "x:{v}").lock_name(v=value)
 
@@ -107,8 +107,8 @@ def test_different_values_never_share_a_name(parts: list[str], joint: str) -> No
     ("parameters", "told"),
     [
         ({}, "deal_id is missing"),
-        ({"deal": 1}, "deal_id is missing, there is no deal"),
-        ({"deal_id": 1, "more": 2}, "there is no more"),
+        ({"deal": 1}, "deal_id is missing, deal is unknown"),
+        ({"deal_id": 1, "more": 2}, "more is unknown"),
     ],
 )
 def test_missing_and_surplus_parameters_are_named(parameters, told) -> None:
@@ -176,20 +176,20 @@ def test_a_setting_out_of_bounds_is_refused(setting, value) -> None:
         Purpose(**{"name": "payout", "pattern": "payout:{deal_id}", setting: value})
 
 
-def test_all_that_is_wrong_with_a_purpose_is_told_at_once() -> None:
+def test_all_errors_of_a_purpose_are_reported_at_once() -> None:
     with pytest.raises(InvalidRequest) as caught:
         Purpose("payout", "payout:{", ttl=0, wait=-1, renew=None, max_hold=-1)
     for word in ("pattern", "ttl", "wait", "renew", "max_hold"):
         assert word in str(caught.value)
 
 
-def test_two_purposes_of_one_name_are_refused() -> None:
+def test_two_purposes_with_the_same_name_are_refused() -> None:
     with pytest.raises(InvalidRequest, match="two purposes named 'deal'"):
         Purposes([*STANDARD.values(), Purpose("deal", "other:{deal_id}")])
 
 
-def test_an_unknown_purpose_is_told_with_those_that_there_are() -> None:
-    with pytest.raises(InvalidRequest, match=r"no purpose 'pay', only deal, payout"):
+def test_an_unknown_purpose_is_reported_with_the_known_ones() -> None:
+    with pytest.raises(InvalidRequest, match=r"no purpose 'pay'; known purposes: deal, payout"):
         STANDARD.find("pay")
 
 

@@ -1,7 +1,7 @@
 import { defineConfig } from '@playwright/test';
 import { chromiumPath, flags } from './support/chromium';
 
-// Only a hang takes longer: tests also pass beside others on a busy machine.
+// Longer than any test on a busy machine: only a hang exceeds it.
 const LIMIT_MS = 60_000;
 const results = process.env.TEST_RESULTS; // `make test` counts the tests from there
 
@@ -9,7 +9,7 @@ export default defineConfig({
   testDir: 'tests',
   globalSetup: './support/services.ts',
   outputDir: '../../.cache/e2e',
-  // Each has a browser of its own; the services are shared.
+  // Each worker has its own browser; the services are shared.
   workers: 2,
   fullyParallel: true,
   forbidOnly: true,
@@ -26,10 +26,10 @@ export default defineConfig({
     navigationTimeout: LIMIT_MS,
     locale: 'en-GB',
     timezoneId: 'UTC',
-    // A colour on its way to another one would be judged by axe.
+    // axe would check a colour during its transition.
     contextOptions: { reducedMotion: 'reduce' },
     viewport: { width: 1000, height: 640 },
-    // A trace costs as much as the page itself: E2E_TRACE=1 for whoever looks for a cause.
+    // A trace costs as much as the page itself: E2E_TRACE=1 enables it for debugging.
     trace: process.env.E2E_TRACE ? 'retain-on-failure' : 'off',
   },
 });

@@ -1,1 +1,1 @@
-"""The load test: customers who say everything several times, and workers that are paused and killed."""
+"""The load test: duplicate messages from customers, and workers that are paused and killed."""

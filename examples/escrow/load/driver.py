@@ -1,4 +1,4 @@
-"""One run: start everything, make traffic and trouble, let it settle, and judge."""
+"""Runs one load test: starts the processes, sends traffic, injects faults, waits until all is done, and judges."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import httpx
 from examples.escrow import notifications
 from examples.escrow.database import create_tables, drop_tables, has_tables, open_accounts, open_engine
 from examples.escrow.load.chaos import Chaos
-from examples.escrow.load.child import be_api, be_worker
-from examples.escrow.load.crew import Child, Crew, child_environ
+from examples.escrow.load.child_main import run_api, run_worker
+from examples.escrow.load.processes import Child, WorkerPool, child_environ
 from examples.escrow.load.store import embedded
 from examples.escrow.load.tally import Tally
 from examples.escrow.load.traffic import OPENINGS, Traffic
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 TTL = 1.5
-"""Seconds of every lease here, instead of the 10 to 300 of the standard purposes."""
+"""The ttl of every lease in seconds, instead of the 10 to 300 of the standard purposes."""
 
 STALL_SHARE = 0.15
-"""How many of the writes a worker announces; most of the announced are let through."""
+"""The share of the writes at which a worker stops; most of these continue at once."""
 
-TO_SETTLE = 120.0
-"""Seconds after the load for everything to be done; it is over sooner when nothing moves any more."""
+SETTLE_SECONDS = 120.0
+"""Seconds after the load in which all messages must be processed; less if there is no progress."""
 
-NOTHING_MOVES = 30.0
+IDLE_SECONDS = 30.0
 
-TO_SHOW = 180.0
-"""Seconds of load at most, if that is more than twice what was asked for, until there is something to show."""
+MAX_SECONDS = 180.0
+"""The load ends after this many seconds at most, or twice the requested time, if that is more."""
 
 
 class NotEmptyError(Exception):
@@ -63,7 +63,7 @@ class Options:
 
 
 async def run(options: Options, guards: str, console: Console) -> Verdict:
-    """One run with ``guards`` on or off. Everything it started has ended on return."""
+    """Run the test with ``guards`` on or off. All processes have ended on return."""
     async with AsyncExitStack() as stack:
         directory = Path(
             stack.enter_context(TemporaryDirectory(prefix="escrow-", ignore_cleanup_errors=True))
@@ -85,26 +85,26 @@ async def run(options: Options, guards: str, console: Console) -> Verdict:
         await stack.enter_async_context(_fresh_tables(database_url))
         queue = await stack.enter_async_context(open_queue(store_url, settings.namespace))
         stack.push_async_callback(queue.remove)
-        scene = Scene(options, environ, escrow, queue)
+        scene = LoadTest(options, environ, escrow, queue)
         stack.push_async_callback(scene.close)
-        return await scene.play(guards, console)
+        return await scene.run(guards, console)
 
 
-class Scene:
+class LoadTest:
     def __init__(self, options: Options, environ: dict[str, str], escrow: Escrow, queue: Queue) -> None:
         self._options = options
         self._environ = environ
         self._escrow = escrow
         self._queue = queue
         self._tally = Tally()
-        self._api = Child(be_api, environ, name="api", on_event=self._hear)
-        self._crew = Crew(self._start_worker, options.workers)
-        self._chaos = Chaos(self._crew, self._tally, Random(f"chaos {options.seed}"), ttl=TTL)  # noqa: S311 - a seed is wanted
+        self._api = Child(run_api, environ, name="api", on_event=self._on_message)
+        self._pool = WorkerPool(self._start_worker, options.workers)
+        self._chaos = Chaos(self._pool, self._tally, Random(f"chaos {options.seed}"), ttl=TTL)  # noqa: S311 - a seed is wanted
 
-    async def play(self, guards: str, console: Console) -> Verdict:
+    async def run(self, guards: str, console: Console) -> Verdict:
         url = (await self._api.wait_ready())["url"]
-        for member in self._crew.members:
-            await member.wait_ready()
+        for child in self._pool.children:
+            await child.wait_ready()
         with Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(),
@@ -114,44 +114,44 @@ class Scene:
         ) as progress:
             async with httpx.AsyncClient(base_url=url, timeout=40) as http:
                 chance = Random(f"traffic {self._options.seed}")  # noqa: S311 - a seed is wanted
-                traffic = Traffic(http, self._queue, chance, most_waiting=6 * self._options.workers)
+                traffic = Traffic(http, self._queue, chance, max_backlog=6 * self._options.workers)
                 await self._load(traffic, progress, guards)
                 left = await self._settle(traffic, progress)
-        await self._crew.end()
+        await self._pool.end()
         aside = await self._queue.count_aside()
         return await judge(self._escrow, traffic, self._tally, guards=guards, left=left, aside=aside)
 
     async def close(self) -> None:
-        await self._chaos.calm_down()
-        await self._crew.end()
+        await self._chaos.stop()
+        await self._pool.end()
         await self._api.end()
 
     async def _load(self, traffic: Traffic, progress: Progress, guards: str) -> None:
-        """For as long as was asked. If nobody was paused or killed by then, or no stale write came up, longer: it shows nothing yet."""
+        """Run for the requested time; longer if no worker was paused or killed, or no stale write was refused."""
         bar = progress.add_task("load", total=self._options.seconds, figures="")
         began_at = time.monotonic()
-        longest = max(2 * self._options.seconds, TO_SHOW)
+        longest = max(2 * self._options.seconds, MAX_SECONDS)
         self._chaos.begin()
         stop = asyncio.Event()
-        coming = asyncio.ensure_future(traffic.keep_coming(stop))
+        coming = asyncio.ensure_future(traffic.generate(stop))
         try:
             while (passed := time.monotonic() - began_at) < self._options.seconds or (
                 guards == "on" and not self._tally.shows_something and passed < longest
             ):
                 if coming.done():
                     coming.result()
-                await self._crew.mend()
+                await self._pool.replace_ended()
                 progress.update(bar, completed=passed, figures=self._figures())
                 await asyncio.sleep(0.1)
         finally:
             stop.set()
-            await self._chaos.calm_down()
-            await self._crew.mend()
+            await self._chaos.stop()
+            await self._pool.replace_ended()
         await coming
         progress.update(bar, completed=self._options.seconds, figures=self._figures())
 
     async def _settle(self, traffic: Traffic, progress: Progress) -> int:
-        """Wait until everything that was asked for has been done; how many messages are left if that takes too long."""
+        """Wait until all messages are processed; the number of messages left if that takes too long."""
         bar = progress.add_task("settle", total=None, figures="")
         began_at = self._tally.last_done_at = time.monotonic()
         while True:
@@ -160,7 +160,7 @@ class Scene:
             if not new and not left and not await notifications.count_unsent(self._escrow):
                 break
             now = time.monotonic()
-            if now - began_at > TO_SETTLE or now - self._tally.last_done_at > NOTHING_MOVES:
+            if now - began_at > SETTLE_SECONDS or now - self._tally.last_done_at > IDLE_SECONDS:
                 break
             progress.update(bar, figures=f"{left} messages left")
             await asyncio.sleep(0.1)
@@ -170,9 +170,9 @@ class Scene:
     def _start_worker(self, number: int, life: int) -> Child:
         name = f"worker-{number}-{life}"
         seed = f"{name} {self._options.seed}"
-        return Child(be_worker, self._environ, name, seed, STALL_SHARE, name=name, on_event=self._hear)
+        return Child(run_worker, self._environ, name, seed, STALL_SHARE, name=name, on_event=self._on_message)
 
-    def _hear(self, child: Child, event: Any) -> None:
+    def _on_message(self, child: Child, event: Any) -> None:
         self._tally.count(event)
         if event["event"] == "between":
             self._chaos.between(child, event["accounts"])
@@ -189,7 +189,7 @@ class Scene:
 
 @asynccontextmanager
 async def _fresh_tables(url: str) -> AsyncIterator[None]:
-    """Tables that were not there before, removed in the end."""
+    """Create the tables, which must not exist, and drop them on exit."""
     async with open_engine(url) as engine:
         if await has_tables(engine):
             raise NotEmptyError("the database has escrow tables already; give the load test an empty one")

@@ -1,4 +1,4 @@
-"""A Valkey for a run."""
+"""Starts a Valkey for one run."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 
 def embedded(directory: Path) -> str:
-    """The URL of a server of our own, which ends by itself two seconds after its last client has gone."""
+    """The URL of a new server, which ends by itself two seconds after its last client has disconnected."""
     return f"unix://{quote(str(ensure_running(directory)))}"

@@ -1,4 +1,4 @@
-"""What the workers report, counted."""
+"""Counts the events that the workers report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Tally:
 
     @property
     def shows_something(self) -> bool:
-        """Whether all that a run is about has happened."""
+        """Whether all kinds of faults have happened, and a stale write was refused."""
         return bool(self.refused and self.killed and self.paused)
 
     def count(self, event: dict[str, Any]) -> None:
@@ -45,5 +45,5 @@ class Tally:
                 pass
 
     def was_written_since(self, accounts: list[int], moment: float) -> bool:
-        """Whether somebody has changed one of these accounts since; True if there are none to wait for."""
+        """Whether one of these accounts has been changed since; True if there are none."""
         return not accounts or any(self.written_at.get(each, 0.0) > moment for each in accounts)

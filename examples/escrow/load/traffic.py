@@ -1,4 +1,4 @@
-"""The customers: they make deals through the API, and everything else they say one to three times, in any order."""
+"""Simulates customers: they create deals through the API, and send each message one to three times, in any order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from examples.escrow.messages import Queue
 
-# Few of them, so that workers meet.
+# Few accounts, so that workers contend for them.
 BUYERS = range(2, 5)
 SELLERS = range(5, 8)
 OPENINGS = [("platform", 0)] + [(f"buyer {n}", 10**9) for n in BUYERS] + [(f"seller {n}", 0) for n in SELLERS]
@@ -23,36 +23,36 @@ PATIENCE = 60.0
 Command = tuple[str, dict[str, Any]]
 
 
-class NoAnswerError(Exception):
-    """The API did not answer, or was busy all the time."""
+class NoResponseError(Exception):
+    """The API did not respond, or was always busy."""
 
 
 class Traffic:
-    def __init__(self, http: httpx.AsyncClient, queue: Queue, chance: Random, *, most_waiting: int) -> None:
+    def __init__(self, http: httpx.AsyncClient, queue: Queue, chance: Random, *, max_backlog: int) -> None:
         self._http = http
         self._queue = queue
         self._chance = chance
-        self._most_waiting = most_waiting
+        self._max_backlog = max_backlog
         self._to_send: list[Command] = []
         self.deals = 0
         self.messages = 0
         self.tx_hashes: set[str] = set()
         self.decided: set[int] = set()
 
-    async def keep_coming(self, stop: asyncio.Event) -> None:
-        """New deals and decisions, as fast as they are dealt with.
+    async def generate(self, stop: asyncio.Event) -> None:
+        """Create deals and decisions, as fast as the workers process them.
 
-        Asked to stop and not cancelled: a request that is cut off may come out as one that failed, and be repeated.
+        Stopped by an event and not cancelled: an interrupted request could look like a failed one, and be repeated.
         """
         while not stop.is_set():
-            if await self._queue.backlog() + len(self._to_send) < self._most_waiting:
+            if await self._queue.backlog() + len(self._to_send) < self._max_backlog:
                 await self._new_deal()
             await self.decide()
             await self.send(10)
             await asyncio.sleep(0.05)
 
     async def send(self, count: int) -> int:
-        """Send up to ``count`` of the messages that are to be sent, picked at random; how many are left."""
+        """Send up to ``count`` of the queued messages, picked at random, and return the number left."""
         for _ in range(min(count, len(self._to_send))):
             kind, fields = self._to_send.pop(self._chance.randrange(len(self._to_send)))
             self.messages += 1
@@ -60,17 +60,17 @@ class Traffic:
         return len(self._to_send)
 
     async def decide(self) -> int:
-        """Ask for a payout or a refund, or both, of each deal that is funded; how many that are new."""
-        funded = (await self._ask("GET", "/deals", params={"state": "funded"})).json()
+        """Queue a payout, a refund or both for each funded deal, and return the number of new ones."""
+        funded = (await self._request("GET", "/deals", params={"state": "funded"})).json()
         new = [deal_id for deal_id in funded if deal_id not in self.decided]
         for deal_id in new:
-            self._ask_for(deal_id)
+            self._queue_decision(deal_id)
         return len(new)
 
-    def _ask_for(self, deal_id: int) -> None:
+    def _queue_decision(self, deal_id: int) -> None:
         self.decided.add(deal_id)
         for kind in self._chance.choice([["payout"], ["payout"], ["refund"], ["payout", "refund"]]):
-            self._say(kind, {"deal_id": deal_id})
+            self._queue_message(kind, {"deal_id": deal_id})
 
     async def _new_deal(self) -> None:
         shares = [self._chance.randint(100, 9999) for _ in range(self._chance.randint(1, 3))]
@@ -79,19 +79,19 @@ class Traffic:
             "seller_id": self._chance.choice(SELLERS),
             "price": sum(shares),
         }
-        deal_id = (await self._ask("POST", "/deals", json=new)).json()["id"]
+        deal_id = (await self._request("POST", "/deals", json=new)).json()["id"]
         self.deals += 1
         for number, amount in enumerate(shares):
             tx_hash = f"0x{self._chance.randbytes(8).hex()}{number}"
             self.tx_hashes.add(tx_hash)
-            self._say("deposit", {"deal_id": deal_id, "tx_hash": tx_hash, "amount": amount})
+            self._queue_message("deposit", {"deal_id": deal_id, "tx_hash": tx_hash, "amount": amount})
         if self._chance.random() < 0.1:
-            self._ask_for(deal_id)  # impatient: the money is not there yet
+            self._queue_decision(deal_id)  # too early: the deal is not funded yet
         elif self._chance.random() < 0.1:
-            await self._ask("POST", f"/deals/{deal_id}/cancel")
+            await self._request("POST", f"/deals/{deal_id}/cancel")
 
-    async def _ask(self, method: str, path: str, **what: Any) -> httpx.Response:
-        """The answer, asked for again like any customer would if there is none or if it says to come back."""
+    async def _request(self, method: str, path: str, **what: Any) -> httpx.Response:
+        """The response; repeats the request, as customers do, if there is none or if it is a 409 or 503."""
         give_up_at = time.monotonic() + PATIENCE
         while time.monotonic() < give_up_at:
             try:
@@ -101,7 +101,7 @@ class Traffic:
             if answer is not None and answer.status_code not in {409, 503}:
                 return answer.raise_for_status()
             await asyncio.sleep(0.5)
-        raise NoAnswerError(f"{method} {path}: nothing but busy")
+        raise NoResponseError(f"{method} {path}: no response, or always busy")
 
-    def _say(self, kind: str, fields: dict[str, Any]) -> None:
+    def _queue_message(self, kind: str, fields: dict[str, Any]) -> None:
         self._to_send += [(kind, fields)] * self._chance.randint(1, 3)

@@ -1,4 +1,4 @@
-"""Whether the books balance, and the report that says so."""
+"""Judges whether the books balance, and prints the report."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Verdict:
 async def judge(
     escrow: Escrow, traffic: Traffic, tally: Tally, *, guards: str, left: int, aside: int
 ) -> Verdict:
-    """Compare the books with themselves and with what the customers asked for."""
+    """Compare the books with themselves and with the customers' requests."""
     async with escrow.sessions() as session:
         found = await find_discrepancies(session)
         states = {deal.id: deal.state for deal in await session.scalars(select(Deal))}
@@ -77,10 +77,10 @@ async def judge(
         found.append(Discrepancy("messages put aside", "the queue", 0, aside))
     if tally.checks_failed:
         found.append(
-            Discrepancy("books did not balance meanwhile", "reconciliations", 0, tally.checks_failed)
+            Discrepancy("books did not balance during the run", "reconciliations", 0, tally.checks_failed)
         )
     if tally.crashed:
-        found.append(Discrepancy("workers ended by themselves", "the crew", 0, tally.crashed))
+        found.append(Discrepancy("workers crashed", "the pool", 0, tally.crashed))
     figures = {
         "deals": traffic.deals,
         "deals_by_state": dict(Counter(states.values())),
@@ -122,18 +122,18 @@ def show(verdict: Verdict, console: Console) -> None:
 
 
 def compare(on: Verdict, off: Verdict, console: Console) -> None:
-    """What the fences were good for."""
+    """Print the difference that the fences made."""
     refused, harm = on.figures["stale_writes_refused"], len(off.discrepancies)
     console.print()
     if not refused:
-        console.print("No stale write came up with guards, so this run shows nothing. Run it longer.")
+        console.print("No stale write occurred with guards, so this run shows nothing. Run it longer.")
     if harm:
         console.print(
-            f"With guards {refused} stale writes were refused and the books balance. Without them, under the same "
-            f"treatment, {harm} things are wrong.",
+            f"With guards {refused} stale writes were refused and the books balance. Without guards, under the same "
+            f"faults, there are {harm} discrepancies.",
             highlight=False,
         )
     else:
         console.print(
-            "Without guards nothing went wrong this time: luck. Run it longer, or with another --seed."
+            "Without guards there was no discrepancy, by luck. Run it longer, or with another --seed."
         )

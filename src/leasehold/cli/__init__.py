@@ -1,6 +1,6 @@
 """The command line: ``leasehold run | show | ls | release | doctor | serve | files``.
 
-It uses the library as any other program would, and it is the place that reads the environment.
+It uses the library as any other program does, and is the part that reads the environment.
 """
 
 from __future__ import annotations
@@ -8,19 +8,17 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-_EXTRA = {"rich"}
-
 
 def main() -> NoReturn:
-    """Run the command that the process was started with, and end with its exit code."""
+    """Run the command in ``sys.argv`` and exit with its code."""
     try:
-        from leasehold.cli.entry import run  # noqa: PLC0415 - only here can a missing extra be told
+        from leasehold.cli.entry import run  # noqa: PLC0415 - so that Ctrl-C during the imports is caught as well
 
         code = run(sys.argv[1:])
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in _EXTRA:
+        if (missing.name or "").partition(".")[0] != "rich":
             raise
-        sys.stderr.write("leasehold: the command line needs more packages: pip install 'leasehold[cli]'\n")
+        sys.stderr.write(f"leasehold: {missing}\n")
         code = 1
     except KeyboardInterrupt:
         code = 130

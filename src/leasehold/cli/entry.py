@@ -1,4 +1,4 @@
-"""From arguments to an exit code."""
+"""Runs the command that the arguments name, and maps errors to exit codes."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import signal
 import sys
 
 from leasehold.cli.app import app
-from leasehold.cli.errors import FailureError, failure_of, report
-from leasehold.cli.exit_codes import AFTER_SIGNAL, Exit
+from leasehold.cli.errors import CliError, as_cli_error, report
+from leasehold.cli.exit_codes import AFTER_SIGNAL, ExitCode
 from leasehold.cli.parser import HELP, Command, Group, find_member, parse
 from leasehold.errors import LeaseholdError
 
 
 def run(arguments: list[str]) -> int:
-    """Do what ``arguments`` say. Every failure that was foreseen is reported here, without a traceback."""
+    """Run the command and return the exit code. Expected errors are reported here, without a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name may hold what this terminal cannot show
+            stream.reconfigure(errors="backslashreplace")  # names may hold characters that the terminal lacks
     try:
-        code = _obey(arguments) or Exit.DONE
-        if sys.stdout:  # not if it was closed
+        code = _run_command(arguments) or ExitCode.DONE
+        if sys.stdout:  # None if it was closed
             sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # which is what rich makes of it
-        return _end_unread()
+    except (BrokenPipeError, SystemExit):  # rich turns the one into the other
+        return _exit_on_closed_pipe()
     except LeaseholdError as error:
-        failure = failure_of(error)
-    except FailureError as error:
+        failure = as_cli_error(error)
+    except CliError as error:
         failure = error
     else:
         return code
@@ -35,49 +35,49 @@ def run(arguments: list[str]) -> int:
     return failure.exit_code
 
 
-def _obey(words: list[str]) -> int | None:
-    what: Command | Group = app
-    while isinstance(what, Group):
+def _run_command(words: list[str]) -> int | None:
+    member: Command | Group = app
+    while isinstance(member, Group):
         if not words or words[0] in HELP:
-            return _help(what)
-        if what is app and words[0] == "--version":
-            return _version()
-        what, words = find_member(what, words), words[1:]
-    parameters = parse(what, words)
+            return _print_help(member)
+        if member is app and words[0] == "--version":
+            return _print_version()
+        member, words = find_member(member, words), words[1:]
+    parameters = parse(member, words)
     if parameters is None:
-        return _help(what)
-    import logging  # noqa: PLC0415 - the help does without
+        return _print_help(member)
+    import logging  # noqa: PLC0415 - the help does not need it
 
-    # What the library warns of on every connection is what `doctor` is for.
+    # The library warns on every connection of what `doctor` reports.
     logging.getLogger("leasehold").setLevel(logging.ERROR)
-    return what.run(**parameters)
+    return member.run(**parameters)
 
 
-def _help(what: Command | Group) -> None:
-    from leasehold.cli.help import help_of  # noqa: PLC0415 - commands that run do without
+def _print_help(member: Command | Group) -> None:
+    from leasehold.cli.help import format_help  # noqa: PLC0415 - commands that run do not need it
 
-    _write(help_of(what))
+    _write(format_help(member))
 
 
-def _version() -> None:
+def _print_version() -> None:
     from importlib.metadata import version  # noqa: PLC0415 - only here
 
     _write(f"leasehold {version('leasehold')}\n")
 
 
 def _write(text: str) -> None:
-    if sys.stdout:  # not if it was closed
+    if sys.stdout:  # None if it was closed
         sys.stdout.write(text)
 
 
-def _end_unread() -> int:
-    """Whoever reads has seen enough, as in ``leasehold ls | head``: end as other programs do, without a word."""
-    # What is still to be written, at the very end, must have somewhere to go.
+def _exit_on_closed_pipe() -> int:
+    """The exit code when the reader has closed the pipe, as in ``leasehold ls | head``, which is not an error."""
+    # The interpreter flushes stdout at exit; without this the flush would fail once more.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return AFTER_SIGNAL + signal.SIGPIPE
 
 
 def _wants_json(arguments: list[str]) -> bool:
-    """Asked of the raw arguments, because they may be what is wrong. Those of the command are not ours."""
+    """Whether ``--json`` is among our arguments. Read unparsed, because the error may be in them."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return "--json" in ours

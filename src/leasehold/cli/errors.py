@@ -1,6 +1,6 @@
-"""What went wrong, for people (one line) and for programs (one JSON object). Both go to stderr.
+"""Error reports on stderr: one line for people, or one JSON object for programs.
 
-Not to stdout: that carries the answer or nothing, and with ``run`` it belongs to the command.
+Not on stdout, because that carries only results, and with ``run`` it belongs to the command.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from leasehold.cli.exit_codes import OF_ERROR, Exit
+from leasehold.cli.exit_codes import BY_ERROR, ExitCode
 from leasehold.cli.format import printable
 from leasehold.errors import StoreError
 
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from leasehold.errors import LeaseholdError
 
 
-class FailureError(Exception):
-    """An end with another exit code than 0. ``code`` is stable; details are members of the JSON object."""
+class CliError(Exception):
+    """Ends the process with ``exit_code``. ``code`` is stable; ``details`` become members of the JSON object."""
 
-    def __init__(self, exit_code: Exit, code: str, message: str, **details: Any) -> None:
+    def __init__(self, exit_code: ExitCode, code: str, message: str, **details: Any) -> None:
         self.exit_code = exit_code
         self.code = code
         self.details = details
         super().__init__(message)
 
 
-def failure_of(error: LeaseholdError, message: str | None = None, **details: Any) -> FailureError:
-    """How to report an error of the library, with everything that it knows."""
+def as_cli_error(error: LeaseholdError, message: str | None = None, **details: Any) -> CliError:
+    """The report of an error of the library, with the error's attributes as details."""
     known = {key: value for key, value in vars(error).items() if not key.startswith("_")}
-    return FailureError(OF_ERROR[type(error)], error.code, message or explain(error), **known, **details)
+    return CliError(BY_ERROR[type(error)], error.code, message or message_of(error), **known, **details)
 
 
-def explain(error: LeaseholdError) -> str:
-    """The message, and the cause of a store's silence if the message does not name it."""
+def message_of(error: LeaseholdError) -> str:
+    """The error's message, with the cause of a store error if the message does not contain it."""
     message, cause = str(error), error.__cause__
     if isinstance(error, StoreError) and cause is not None and str(cause) not in message:
         message += f": {cause}"
     return message
 
 
-def report(failure: FailureError, *, in_json: bool) -> None:
-    """Say it on stderr."""
+def report(failure: CliError, *, in_json: bool) -> None:
+    """Write the error to stderr."""
     if in_json:
         members = {"code": failure.code, "message": str(failure), "exit_code": int(failure.exit_code)}
         sys.stderr.write(json.dumps(failure.details | members) + "\n")
@@ -51,6 +51,6 @@ def report(failure: FailureError, *, in_json: bool) -> None:
 
 
 def warn(message: str) -> None:
-    """A line on stderr. Names and holders are written by others, so nothing in it may steer the terminal."""
+    """Write a line to stderr, escaped: it may contain names and holders that others chose."""
     lines = [printable(line) for line in message.splitlines()]
     sys.stderr.write("leasehold: " + "\n  ".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""The exit codes, in one table."""
+"""The exit codes and the table that maps errors to them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from enum import IntEnum
 from leasehold import errors
 
 
-class Exit(IntEnum):
-    """What the exit code of ``leasehold`` says. ``run`` passes on that of the command, if it came to that."""
+class ExitCode(IntEnum):
+    """The exit codes of ``leasehold`` itself. ``run`` exits with the command's code once the command has run."""
 
     DONE = 0
     PROBLEM = 1
@@ -20,38 +20,38 @@ class Exit(IntEnum):
     NOT_FOUND = 127
 
 
-MEANINGS: dict[Exit, str] = {
-    Exit.DONE: "done",
-    Exit.PROBLEM: "doctor found a problem, or something unexpected happened",
-    Exit.USAGE: "wrong arguments or settings; nothing was changed",
-    Exit.BUSY: "somebody else holds the lock",
-    Exit.LOST: "the lease was lost; run has stopped the command",
-    Exit.STORE: "the store cannot be reached, or refused",
-    Exit.CANNOT_RUN: "run: the command cannot be executed",
-    Exit.NOT_FOUND: "run: there is no such command",
+MEANINGS: dict[ExitCode, str] = {
+    ExitCode.DONE: "done",
+    ExitCode.PROBLEM: "doctor found a problem, or something unexpected happened",
+    ExitCode.USAGE: "wrong arguments or settings; nothing was changed",
+    ExitCode.BUSY: "the lock is held by another holder",
+    ExitCode.LOST: "the lease was lost; run has stopped the command",
+    ExitCode.STORE: "the store cannot be reached, or refused the request",
+    ExitCode.CANNOT_RUN: "run: the command cannot be executed",
+    ExitCode.NOT_FOUND: "run: the command was not found",
 }
 AFTER_SIGNAL = 128
-"""Ended by signal n: this plus n, as shells have it."""
+"""The exit code of a process that signal n has ended is this plus n, as in shells."""
 
-OF_ERROR: dict[type[errors.LeaseholdError], Exit] = {
-    errors.LeaseholdError: Exit.PROBLEM,
-    errors.LockBusy: Exit.BUSY,
-    errors.AcquireTimeout: Exit.BUSY,
-    errors.FileBusy: Exit.BUSY,
-    errors.FileTimeout: Exit.BUSY,
-    errors.UpgradeRefused: Exit.BUSY,
-    errors.InProgress: Exit.BUSY,
-    errors.RateLimited: Exit.BUSY,
-    errors.LeaseLost: Exit.LOST,
-    errors.StaleFence: Exit.LOST,
-    errors.FileChanged: Exit.LOST,
-    errors.StoreError: Exit.STORE,
-    errors.StoreUnavailable: Exit.STORE,
-    errors.StoreRefused: Exit.STORE,
-    errors.InvalidRequest: Exit.USAGE,
-    errors.NotSignedIn: Exit.USAGE,
-    errors.NotAllowed: Exit.USAGE,
-    errors.NotFound: Exit.USAGE,
-    errors.AlreadyExists: Exit.USAGE,
+BY_ERROR: dict[type[errors.LeaseholdError], ExitCode] = {
+    errors.LeaseholdError: ExitCode.PROBLEM,
+    errors.LockBusy: ExitCode.BUSY,
+    errors.AcquireTimeout: ExitCode.BUSY,
+    errors.FileBusy: ExitCode.BUSY,
+    errors.FileTimeout: ExitCode.BUSY,
+    errors.UpgradeRefused: ExitCode.BUSY,
+    errors.InProgress: ExitCode.BUSY,
+    errors.RateLimited: ExitCode.BUSY,
+    errors.LeaseLost: ExitCode.LOST,
+    errors.StaleFence: ExitCode.LOST,
+    errors.FileChanged: ExitCode.LOST,
+    errors.StoreError: ExitCode.STORE,
+    errors.StoreUnavailable: ExitCode.STORE,
+    errors.StoreRefused: ExitCode.STORE,
+    errors.InvalidRequest: ExitCode.USAGE,
+    errors.NotSignedIn: ExitCode.USAGE,
+    errors.NotAllowed: ExitCode.USAGE,
+    errors.NotFound: ExitCode.USAGE,
+    errors.AlreadyExists: ExitCode.USAGE,
 }
-"""Every error of the library, itself and not by its parent: a new one must be thought about."""
+"""Every error class of the library. A subclass does not inherit its parent's code: each needs its own decision."""

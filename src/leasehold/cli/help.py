@@ -1,4 +1,4 @@
-"""The help of commands, as wide as the terminal."""
+"""Formats the help of commands to the width of the terminal."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 _HELP = Option("-h, --help", "Show this message.", bool)
 _VERSION = Option("--version", "Show the version.", bool)
-# What is explained begins here at the latest, and on a line of its own if its name is longer.
+# Explanations begin in this column at the latest; after a longer name, on a line of their own.
 _WIDEST = 26
 
 
-def help_of(what: Command | Group) -> str:
-    """Everything there is to say about a command, or about a group of them."""
+def format_help(what: Command | Group) -> str:
+    """The help text of a command or a group."""
     width = _width()
     if isinstance(what, Group):
         usage = "COMMAND …"
@@ -39,7 +39,7 @@ def help_of(what: Command | Group) -> str:
 
 def _usage(argument: Argument) -> str:
     name = argument.metavar
-    if name == "COMMAND":  # whatever comes after it is its own
+    if name == "COMMAND":  # the dashes separate its options from ours
         name = "-- COMMAND"
     name += "…" if argument.is_many else ""
     return name if argument.is_required else f"[{name}]"
@@ -48,7 +48,7 @@ def _usage(argument: Argument) -> str:
 def _options(options: Iterable[Option], width: int) -> list[str]:
     groups: dict[str, list[tuple[str, str]]] = {}
     for option in options:
-        groups.setdefault(option.group, []).append((option.spelled, option.help + _default(option)))
+        groups.setdefault(option.group, []).append((option.syntax, option.help + _default(option)))
     return [_section(title, rows, width) for title, rows in groups.items()]
 
 
@@ -86,7 +86,7 @@ def _exit_codes(width: int) -> str:
     rows = [(str(code.value), meaning) for code, meaning in MEANINGS.items()]
     rows.append((f"{AFTER_SIGNAL}+n", "run: the command was ended by signal n"))
     rest = (
-        "run passes on the exit code of the command. "
+        "run exits with the exit code of the command. "
         "Errors go to stderr: one line, or with --json one object with code and message."
     )
     return f"{_section('Exit codes', rows, width)}\n\n{textwrap.fill(rest, width)}"

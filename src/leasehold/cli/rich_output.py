@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
-from rich.panel import Panel
-from rich.table import Table as RichTable
-from rich.text import Text
-
 from leasehold.cli.format import printable
+from leasehold.extras import requires_extra
+
+with requires_extra("output on a terminal", "cli"):
+    from rich.console import Console, Group
+    from rich.panel import Panel
+    from rich.table import Table as RichTable
+    from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,47 +20,47 @@ if TYPE_CHECKING:
     from leasehold.valkey.doctor import Finding
 
 _STYLE = {"ok": "green", "warn": "yellow", "problem": "bold red"}
-# Narrower terminals need the room between the columns for what is in them.
+# On narrower terminals the cells need the room between the columns.
 _WIDE = 100
 
 
 def draw_table(table: Table) -> None:
-    """A table without lines."""
+    """Print a table without lines."""
     console = Console(highlight=False)
-    drawn = _drawn(table)
+    drawn = _rich_table(table)
     if console.width < _WIDE:
         drawn.padding = (0, 1, 0, 0)
     console.print(drawn)
 
 
 def draw_panel(title: Title, facts: Mapping[str, str], table: Table | None = None) -> None:
-    """A title, named values and perhaps a table."""
+    """Print a title, named values and a table in a panel."""
     grid = RichTable.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in facts.items():
         grid.add_row(name, Text(value))
-    inside = grid if table is None else Group(grid, "", _drawn(table))
+    inside = grid if table is None else Group(grid, "", _rich_table(table))
     heading = Text.assemble((title.subject, "bold"), " is ", (title.state, title.style))
     panel = Panel(inside, title=heading, title_align="left", expand=False, padding=(0, 1))
     Console(highlight=False).print(panel)
 
 
 def draw_findings(findings: Sequence[Finding]) -> None:
-    """A table of what was found, with advice under what needs it."""
+    """Print the findings of ``doctor``, each with its advice below it."""
     table = RichTable.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings:
-        said = Text(printable(finding.value))
+        text = Text(printable(finding.value))
         if finding.advice is not None:
-            said.append(f"\n→ {finding.advice}", style="italic")
-        table.add_row(Text(finding.status, style=_STYLE[finding.status]), finding.check, said)
+            text.append(f"\n→ {finding.advice}", style="italic")
+        table.add_row(Text(finding.status, style=_STYLE[finding.status]), finding.check, text)
     Console(highlight=False).print(table)
 
 
-def _drawn(table: Table) -> RichTable:
+def _rich_table(table: Table) -> RichTable:
     drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in table.columns:
         is_folded = name in table.folded

@@ -7,31 +7,31 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from leasehold.cli.errors import FailureError
-from leasehold.cli.exit_codes import Exit
-from leasehold.cli.output import Table, Title, show_facts, show_json
+from leasehold.cli.errors import CliError
+from leasehold.cli.exit_codes import ExitCode
+from leasehold.cli.output import Table, Title, print_facts, print_json
+from leasehold.extras import requires_extra
 from leasehold.valkey.embedded import default_data_dir
 
 if TYPE_CHECKING:
     from leasehold.server.process.serve import Running
 
 
-def serve(*, in_json: bool, **flags: Any) -> None:
-    """Run it until a signal comes, and say where it is and how to get in."""
+def run_service(*, in_json: bool, **flags: Any) -> None:
+    """Run the service until a signal ends it; once it answers, print its address and how to sign in."""
     try:
-        # Not at the top: every other command does without, and starts faster.
-        from leasehold.server.process.serve import run  # noqa: PLC0415 - see above
-        from leasehold.server.settings import Settings  # noqa: PLC0415 - see above
+        with requires_extra("serve", "server"):
+            # Not at the top: the other commands do not need it, and start faster without it.
+            from leasehold.server.process.serve import run  # noqa: PLC0415 - see above
+            from leasehold.server.settings import Settings  # noqa: PLC0415 - see above
     except ModuleNotFoundError as missing:
-        raise FailureError(
-            Exit.USAGE, "invalid_request", f"serve needs {missing.name}: pip install 'leasehold[server]'"
-        ) from missing
+        raise CliError(ExitCode.USAGE, "invalid_request", str(missing)) from missing
     settings = Settings.load(**flags)
-    asyncio.run(run(settings, _show_as_json if in_json else _welcome))
+    asyncio.run(run(settings, _print_json if in_json else _print_summary))
 
 
-def _show_as_json(running: Running) -> None:
-    show_json(
+def _print_json(running: Running) -> None:
+    print_json(
         {
             "address": running.address,
             "store_url": running.store,
@@ -47,7 +47,7 @@ def _show_as_json(running: Running) -> None:
     sys.stdout.flush()
 
 
-def _welcome(running: Running) -> None:
+def _print_summary(running: Running) -> None:
     is_default = running.store.startswith("unix:") and running.data_dir == default_data_dir()
     where = "" if is_default else f" --url {shlex.quote(running.store)}"
     facts = {
@@ -63,5 +63,5 @@ def _welcome(running: Running) -> None:
     if running.team:
         rows = [(person.email, person.password, f"{person.name}, {person.role}") for person in running.team]
         team = Table(("sign in as", "password", "who is"), rows)
-    show_facts(Title("Leasehold", "running", "bold green"), facts, team)
+    print_facts(Title("Leasehold", "running", "bold green"), facts, team)
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Which store is meant: what the flags say, else the environment, else the embedded one."""
+"""The store that the options name: by flags, else by the environment, else the embedded one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """The options that every command has."""
+class StoreOptions:
+    """The options of the store, which every command has."""
 
     url: str | None
     data_dir: Path | str | None
@@ -25,27 +25,27 @@ class Store:
 
     def connect(self, **options: Any) -> leasehold.Client:
         """An asynchronous client."""
-        return leasehold.connect(**self._where(), **options)
+        return leasehold.connect(**self._address(), **options)
 
     def connect_blocking(self, **options: Any) -> leasehold.blocking.Client:
         """A blocking client."""
-        return leasehold.blocking.connect(**self._where(), **options)
+        return leasehold.blocking.connect(**self._address(), **options)
 
-    def _where(self) -> dict[str, Any]:
-        url, data_dir = locate(self.url, self.data_dir, os.environ)
+    def _address(self) -> dict[str, Any]:
+        url, data_dir = locate_store(self.url, self.data_dir, os.environ)
         return {"url": url, "data_dir": data_dir, "namespace": self.namespace, "timeout": self.timeout}
 
 
-def locate(
+def locate_store(
     url: str | None, data_dir: Path | str | None, environ: Mapping[str, str]
 ) -> tuple[str | None, Path | str | None]:
-    """A URL, or None for the embedded store in the directory beside it. Flags go before the environment.
+    """The store's URL, or None and the directory of the embedded store. Flags take precedence over the environment.
 
-    In the environment a URL goes before a directory: locks that were meant to be shared must never
+    In the environment a URL takes precedence over a directory: locks that were meant to be shared must never
     silently become local ones.
     """
     if url is not None or data_dir is not None:
-        return url, data_dir  # both is an error, which the library explains
+        return url, data_dir  # the library refuses both
     if found := environ.get("LEASEHOLD_STORE_URL"):
         return found, None
     if found := redis_url(environ.get("REDIS_HOST"), environ.get("REDIS_PORT")):

@@ -14,12 +14,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-try:
+from leasehold.extras import requires_extra
+
+with requires_extra(__name__, "server"):
     import fastapi
-except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError(
-        f"{__name__} needs {missing.name}: pip install 'leasehold[server]'", name=missing.name
-    ) from missing
 
 from leasehold.client import Client
 from leasehold.documents.access_control import PermissionCheck

@@ -1,11 +1,11 @@
-"""Metrics, traces and logs of what clients do with locks; needs the extra ``leasehold[observe]``.
+"""Metrics, traces and logs of lock operations; needs the extra ``leasehold[observe]``.
 
 ::
 
     from leasehold.observe import observe
 
     async with leasehold.connect(url) as locks:
-        observe(locks)  # and everything that is built on it: operations, documents, files
+        observe(locks)  # and the operations, documents and files built on it
 """
 
 from leasehold.observe.install import observe

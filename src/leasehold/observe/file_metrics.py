@@ -1,15 +1,13 @@
-"""Prometheus metrics of files that sessions lock, by the names that orchestrators know: ``orchestrator_file_lock_…``."""
+"""Prometheus metrics of file locks, under the names that orchestrators use: ``orchestrator_file_lock_…``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.observe.extra import missing_extra
+from leasehold.extras import requires_extra
 
-try:
+with requires_extra(__name__, "observe"):
     from prometheus_client import Counter, Histogram
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -27,7 +25,7 @@ _REASONS = frozenset({"room_busy", "lock_contended", "lock_timeout"})
 
 
 class FileMetrics:
-    """What sessions try, and what comes of it. ``operation`` is what they want: read, write, upgrade, restore."""
+    """The attempts of sessions and their outcomes. ``operation`` is read, write, upgrade or restore."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, about: str, *labels: str) -> Counter:
@@ -39,14 +37,16 @@ class FileMetrics:
             )
 
         self._attempts = counter("attempts_total", "Attempts to lock files.", "operation", "outcome")
-        self._attempt = histogram("attempt_seconds", "How long attempts took.", "operation", "outcome")
-        self._acquire = histogram("acquire_seconds", "How long it took those that succeeded.", "operation")
-        self._contention = counter("contention_total", "Attempts that met others.", "operation", "reason")
-        self._rate_limit = counter("rate_limit_total", "Checks of the rate limit.", "operation", "result")
-        self._release = counter("release_total", "Files given back.", "outcome")
+        self._attempt = histogram("attempt_seconds", "Duration of attempts.", "operation", "outcome")
+        self._acquire = histogram("acquire_seconds", "Duration of successful attempts.", "operation")
+        self._contention = counter(
+            "contention_total", "Attempts that another session delayed or refused.", "operation", "reason"
+        )
+        self._rate_limit = counter("rate_limit_total", "Rate limit checks.", "operation", "result")
+        self._release = counter("release_total", "Files released.", "outcome")
 
     def count(self, operation: Operation, result: Result) -> None:
-        """Count one attempt that has ended, unless there was nothing to try."""
+        """Count a finished attempt, unless there was nothing to do."""
         if result.outcome == "nothing":
             return
         outcome = _OUTCOMES.get(result.outcome, "error")
@@ -61,12 +61,12 @@ class FileMetrics:
             self._contention.labels(operation.verb, _reason_of(result)).inc()
 
     def count_check(self, checked: RateLimitChecked) -> None:
-        """Count one look at a session's allowance."""
+        """Count one check of a session's rate limit."""
         self._rate_limit.labels(checked.verb, "allowed" if checked.is_allowed else "blocked").inc()
 
 
 def _reason_of(result: Result) -> str:
-    told = getattr(result.error, "reason", None)
-    if told in _REASONS:
-        return str(told)
+    reason = getattr(result.error, "reason", None)
+    if reason in _REASONS:
+        return str(reason)
     return "lock_timeout" if result.outcome == "timeout" else "lock_contended"

@@ -1,4 +1,4 @@
-"""One call that has a client watched."""
+"""``observe()``: installs metrics, tracing and logging on a client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Observable(Protocol):
-    """A client of either side, or anything that is built on one and shares its lookout."""
+    """An async or blocking client, or an object built on one that shares its observers."""
 
     @property
     def lookout(self) -> Observers:
@@ -33,21 +33,21 @@ def observe(
     logger: Any = None,
     purpose_of: Callable[[str], str | None] | None = None,
 ) -> None:
-    """Have every operation of ``locks`` counted, traced and logged from now on, or those of the three that are asked for.
+    """Count, trace and log every operation of ``locks`` from now on; each of the three can be switched off.
 
     Metrics are registered in ``registry`` (default: prometheus-client's own), once, however many clients share it.
     Spans go to ``tracer_provider`` (default: the process's), log lines to ``logger`` (default: JSON in the logger
     ``leasehold.observe``, operations at ``DEBUG``). ``purpose_of`` gives the label ``purpose`` for the name of a lock,
     as `leasehold.operations.Purposes.purpose_of` does.
 
-    Call it once for a client: a second call counts everything twice. Whatever an observer raises goes to the log, never
-    to who locks. `ModuleNotFoundError` names the extra if a package that is needed is not installed; nothing is watched
-    then.
+    Call it once for each client: a second call counts everything twice. Exceptions in observers are logged and never
+    reach the caller of the lock. If a package is not installed, `ModuleNotFoundError` names the extra, and no observer
+    is added.
     """
-    # Each where it is asked for: whoever wants metrics alone needs no OpenTelemetry.
+    # Imported only if requested: metrics alone need no OpenTelemetry.
     where = locks.lookout.where
     found: list[Observer] = []
-    if tracing:  # first, so that it is told first: what the others write happens inside the span
+    if tracing:  # first, so that the other observers run inside the span
         from leasehold.observe.tracing import TracingObserver  # noqa: PLC0415 - see above
 
         found.append(TracingObserver(tracer_provider, where=where))

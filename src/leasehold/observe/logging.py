@@ -1,4 +1,4 @@
-"""Structured logs of operations on locks: JSON, with the ids of the trace and the request, and never a secret."""
+"""Structured logs of lock operations: JSON, with the ids of the trace and the request, and never a secret."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from leasehold.core.observer import LeaseEnded, LossFound, RateLimitChecked
 from leasehold.errors import StoreUnavailable
-from leasehold.observe.extra import missing_extra
+from leasehold.extras import requires_extra
 from leasehold.runtime.outages import OutageTracker
 from leasehold.valkey.transport.error_mapping import fault_of
 
-try:
+with requires_extra(__name__, "observe"):
     import structlog
 
     from leasehold.observe.propagation import current_ids
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
@@ -25,9 +23,9 @@ if TYPE_CHECKING:
     from leasehold.core.observer import Event, Operation, Outcome, Result
 
 LOGGER = "leasehold.observe"
-"""The logger of the standard library that the lines go to, unless the application brings one of structlog's."""
+"""The standard library's logger for the lines, unless the application passes one of structlog's."""
 
-# Only these show that the store answers: giving back twice, say, is done without asking it.
+# Only these outcomes show that the store answers: a second release, for one, is done without a request.
 _ANSWERED = frozenset({"success", "busy", "timeout", "refused", "nothing"})
 _LEVELS: dict[Outcome, str] = {"lost": "warning", "refused": "error", "error": "warning"}
 
@@ -35,9 +33,9 @@ _LEVELS: dict[Outcome, str] = {"lost": "warning", "refused": "error", "error": "
 class LoggingObserver:
     """Implements `leasehold.core.observer.Observer`.
 
-    Operations are told at ``debug``, what they were refused for at ``warning`` or ``error``, and so is each lease
-    that is lost. A store that does not answer is told once, at ``error``, and once more when it is back; each store
-    for itself, where rate limits are counted in another one.
+    Operations are logged at ``debug``, refusals and lost leases at ``warning`` or ``error``. An outage of the store is
+    logged once when it begins, at ``error``, and once when it is over; separately for each store, because rate limits
+    may be counted in another one.
     """
 
     def __init__(self, logger: Any = None, *, where: str = "") -> None:
@@ -46,14 +44,14 @@ class LoggingObserver:
         self._outages: defaultdict[str, OutageTracker] = defaultdict(OutageTracker)
 
     def begin(self, operation: Operation) -> Callable[[Result], None]:
-        """Write down how it ends."""
+        """Log the end of the operation."""
         began_at = OutageTracker.now()
 
         def end(result: Result) -> None:
             if result.outcome == "unavailable":
-                self._note_failure(result.error, began_at)
+                self._record_failure(result.error, began_at)
             elif result.outcome in _ANSWERED and operation.verb != "release":
-                self._note_answer(self._where, began_at)
+                self._record_answer(self._where, began_at)
             level = _LEVELS.get(result.outcome, "debug")
             if level == "debug" and not self._wants_debug():
                 return
@@ -74,31 +72,31 @@ class LoggingObserver:
         return end
 
     def hear(self, event: Event) -> None:
-        """Write down losses, and what renewals in the background say of the store."""
+        """Log lost leases, and outages that background renewals show."""
         if isinstance(event, LeaseEnded | LossFound):
             if event.reason != "released":
                 facts = {"kind": event.kind, "lock": event.name, "fence": event.fence, "reason": event.reason}
                 self._write("warning", "lease_lost", facts)
         elif isinstance(event, RateLimitChecked):
             if event.store:
-                self._note_answer(event.store, OutageTracker.now())
+                self._record_answer(event.store, OutageTracker.now())
             if not event.is_allowed:
                 self._write("info", "rate_limited", {"operation": event.verb})
         elif event.outcome == "unavailable":
-            self._note_failure(event.error, OutageTracker.now())
+            self._record_failure(event.error, OutageTracker.now())
         elif event.outcome == "success":
-            self._note_answer(self._where, OutageTracker.now())
+            self._record_answer(self._where, OutageTracker.now())
 
     def _wants_debug(self) -> bool:
-        # Asked first: to make a line costs more than to lock, and mostly nobody reads it.
+        # Checked first: building a line costs more than a lock operation, and debug is mostly off.
         ask = getattr(self._log, "isEnabledFor", None)
         return ask is None or ask(logging.DEBUG)
 
-    def _note_failure(self, error: BaseException | None, began_at: float) -> None:
+    def _record_failure(self, error: BaseException | None, began_at: float) -> None:
         if self._outages[self._store_of(error)].record_failure(began_at):
             self._write("error", "store_unavailable", self._facts_of(error))
 
-    def _note_answer(self, store: str, began_at: float) -> None:
+    def _record_answer(self, store: str, began_at: float) -> None:
         outage = self._outages[store].record_answer(began_at)
         if outage is not None:
             facts = {"seconds": round(outage.seconds, 3), "failures": outage.failures}
@@ -119,7 +117,7 @@ class LoggingObserver:
 
 
 def json_logger(name: str = LOGGER) -> Any:
-    """A logger of structlog's whose lines are JSON, and go to the logger ``name`` of the standard library."""
+    """A structlog logger that writes JSON lines to the standard library's logger ``name``."""
     return structlog.wrap_logger(
         logging.getLogger(name),
         wrapper_class=structlog.stdlib.BoundLogger,
@@ -134,7 +132,7 @@ def json_logger(name: str = LOGGER) -> Any:
 
 
 def text_logger(name: str = LOGGER) -> Any:
-    """The same for people: ``store_unavailable code='ECONNREFUSED' store='localhost:6379'``."""
+    """A structlog logger that writes text lines: ``store_unavailable code='ECONNREFUSED' store='localhost:6379'``."""
     return structlog.wrap_logger(
         logging.getLogger(name),
         wrapper_class=structlog.stdlib.BoundLogger,
@@ -150,19 +148,19 @@ def _as_text(_logger: Any, _level: str, line: MutableMapping[str, Any]) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes every record as JSON, with its extra fields and the current ids; those of `json_logger` as they are."""
+    """Formats every record as JSON, with its extra fields and the current ids; leaves lines of `json_logger` as they are."""
 
     def __init__(self) -> None:
         super().__init__()
         self._render = structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Format one line."""
         message = record.getMessage()
         if record.name == LOGGER and message.startswith("{"):
             return message
         line: MutableMapping[str, Any] = {"event": message, "logger": record.name, "process": record.process}
-        line |= {name: value for name, value in vars(record).items() if name not in _USUAL}
+        line |= {name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS}
         line |= current_ids() | {"level": record.levelname.lower()}
         line["timestamp"] = structlog.processors.TimeStamper(fmt="iso", utc=True)(None, "", {})["timestamp"]
         if record.exc_info:
@@ -170,4 +168,9 @@ class JsonFormatter(logging.Formatter):
         return str(self._render(None, "", line))
 
 
-_USUAL = vars(logging.makeLogRecord({})).keys() | {"message", "asctime", "request_id", "color_message"}
+_STANDARD_FIELDS = vars(logging.makeLogRecord({})).keys() | {
+    "message",
+    "asctime",
+    "request_id",
+    "color_message",
+}

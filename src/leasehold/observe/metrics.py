@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 from leasehold.core.observer import LeaseEnded, LossFound, Renewed
 from leasehold.errors import StoreError
-from leasehold.observe.extra import missing_extra
+from leasehold.extras import requires_extra
 from leasehold.valkey.transport.error_mapping import fault_of
 
-try:
+with requires_extra(__name__, "observe"):
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
     from leasehold.observe.file_metrics import FileMetrics
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +27,13 @@ _QUICK = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 _WAIT = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _HOLD = (0.001, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800, 3600)
 _QUEUE = (0, 1, 2, 3, 5, 10, 20, 50, 100, 500)
-_GETTING = frozenset({"acquire", "try_acquire", "take", "lock_all"})
-# Whoever names purposes by what users type would fill the memory of two programs, this one and Prometheus.
-_PURPOSES_AT_MOST = 100
+_ACQUIRING = frozenset({"acquire", "try_acquire", "take", "lock_all"})
+# Purposes named after user input would otherwise fill the memory of this program and of Prometheus.
+_MAX_PURPOSES = 100
 
 
 class LockMetrics:
-    """The metrics in one registry; `metrics_in` makes them once. Names of locks are never labels."""
+    """The metrics in one registry, created once by `metrics_in`. Lock names are never labels."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def histogram(name: str, about: str, labels: list[str], buckets: tuple[float, ...]) -> Histogram:
@@ -47,33 +45,36 @@ class LockMetrics:
             return Counter(f"leasehold_{name}", about, labels, registry=registry)
 
         self.operation = histogram(
-            "operation_seconds", "Every operation on a lock.", ["operation", "outcome"], _QUICK
+            "operation_seconds", "Every lock operation.", ["operation", "outcome"], _QUICK
         )
         self.acquire = histogram(
-            "acquire_seconds", "Getting a lock, or not, by whichever verb.", ["outcome"], _WAIT
+            "acquire_seconds", "Attempts to acquire a lock, by any operation.", ["outcome"], _WAIT
         )
         self.wait = histogram(
-            "wait_seconds", "Of that, the time after the lock was found busy.", ["outcome"], _WAIT
+            "wait_seconds", "The part of acquire_seconds after the lock was found busy.", ["outcome"], _WAIT
         )
         self.hold = histogram("hold_seconds", "From the grant to the end of a lease.", ["reason"], _HOLD)
         self.hand_over = histogram(
-            "hand_over_seconds", "From the store's grant to the waiter's knowing it, at most.", [], _QUICK
+            "hand_over_seconds",
+            "From the store's grant to its arrival at the waiter; an upper bound.",
+            [],
+            _QUICK,
         )
-        self.queue = histogram("queue_length", "Who waited when a lock was found busy.", [], _QUEUE)
+        self.queue = histogram("queue_length", "Waiters in the queue when a lock was found busy.", [], _QUEUE)
         self.renewals = counter(
             "renewals_total",
-            "Leases extended, by hand or in the background.",
+            "Renewals of leases, explicit or in the background.",
             ["kind", "purpose", "outcome"],
         )
         self.losses = counter(
-            "losses_total", "Leases that ended without being given back.", ["kind", "purpose", "reason"]
+            "losses_total", "Leases that ended without being released.", ["kind", "purpose", "reason"]
         )
         self.store_errors = counter(
-            "store_errors_total", "Operations that the store did not do.", ["error", "code"]
+            "store_errors_total", "Operations that failed in the store.", ["error", "code"]
         )
         self.under_way = Gauge(
             "leasehold_operations_under_way",
-            "Operations that have begun and not ended; acquires wait in here.",
+            "Operations in progress, including acquires that wait.",
             ["kind", "purpose", "operation"],
             registry=registry,
             multiprocess_mode="livesum",
@@ -82,17 +83,17 @@ class LockMetrics:
 
 
 class MetricsObserver:
-    """Implements `leasehold.core.observer.Observer`; ``purpose_of`` says what a lock is for by its name."""
+    """Implements `leasehold.core.observer.Observer`; ``purpose_of`` maps a lock's name to its purpose."""
 
     def __init__(self, metrics: LockMetrics, purpose_of: PurposeOf | None = None) -> None:
         self._metrics = metrics
         self._purpose_of = purpose_of
         self._purposes: set[str] = set()
-        # An attempt often fails with what an operation inside it has failed with, and that is one fault.
+        # An attempt often fails with the error of an operation inside it, which is one fault.
         self._counted: weakref.WeakSet[StoreError] = weakref.WeakSet()
 
     def begin(self, operation: Operation) -> Callable[[Result], None]:
-        """Count it as under way until it ends."""
+        """Count the operation as under way until it ends."""
         if operation.is_attempt:
             return lambda result: self._count_attempt(operation, result)
         purpose = self._purpose(operation.name)
@@ -106,7 +107,7 @@ class MetricsObserver:
         return end
 
     def hear(self, event: Event) -> None:
-        """Count it."""
+        """Count the event."""
         metrics = self._metrics
         if isinstance(event, LeaseEnded):
             labels = (event.kind, self._purpose(event.name), event.reason)
@@ -125,7 +126,7 @@ class MetricsObserver:
     def _count(self, operation: Operation, result: Result, purpose: str) -> None:
         metrics, labels = self._metrics, (operation.kind, purpose)
         metrics.operation.labels(*labels, operation.verb, result.outcome).observe(result.seconds)
-        if operation.verb in _GETTING:
+        if operation.verb in _ACQUIRING:
             metrics.acquire.labels(*labels, result.outcome).observe(result.seconds)
         elif operation.verb == "renew":
             metrics.renewals.labels(*labels, result.outcome).inc()
@@ -151,20 +152,20 @@ class MetricsObserver:
     def _purpose(self, name: str) -> str:
         purpose = "" if self._purpose_of is None else self._purpose_of(name) or ""
         if purpose and purpose not in self._purposes:
-            if len(self._purposes) >= _PURPOSES_AT_MOST:
+            if len(self._purposes) >= _MAX_PURPOSES:
                 return "other"
             self._purposes.add(purpose)
         return purpose
 
 
-_made: weakref.WeakKeyDictionary[CollectorRegistry, LockMetrics] = weakref.WeakKeyDictionary()
-_making = threading.Lock()
+_registered: weakref.WeakKeyDictionary[CollectorRegistry, LockMetrics] = weakref.WeakKeyDictionary()
+_registering = threading.Lock()
 
 
 def metrics_in(registry: CollectorRegistry | None = None) -> LockMetrics:
-    """The metrics in ``registry`` (default: the process's own), registered there when first asked for."""
+    """The metrics in ``registry`` (default: prometheus-client's own), registered there on first use."""
     registry = registry or REGISTRY
-    with _making:
-        if registry not in _made:
-            _made[registry] = LockMetrics(registry)
-        return _made[registry]
+    with _registering:
+        if registry not in _registered:
+            _registered[registry] = LockMetrics(registry)
+        return _registered[registry]

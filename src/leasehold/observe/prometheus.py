@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them: of this process, or of several that write to one directory."""
+"""Exports metrics to Prometheus: of this process, or of several that write to one directory."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import hmac
 import os
 from typing import TYPE_CHECKING
 
-from leasehold.observe.extra import missing_extra
+from leasehold.extras import requires_extra
 
-try:
+with requires_extra(__name__, "observe"):
     from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, multiprocess
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["CONTENT_TYPE_LATEST", "SHARED_DIRECTORY", "Exposition", "forget_process"]
+__all__ = ["CONTENT_TYPE_LATEST", "SHARED_DIRECTORY", "PrometheusExporter", "forget_process"]
 
 SHARED_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable that tells prometheus-client to write to a directory. It must be set before its first import."""
+"""The variable that makes prometheus-client write to a directory. It must be set before its first import."""
 
 
-class Exposition:
-    """What a scrape gets: the metrics of ``registry``, or those of all processes that write to ``directory``.
+class PrometheusExporter:
+    """Renders the metrics of ``registry``, or those of all processes that write to ``directory``.
 
-    Without a ``token`` everybody gets it.
+    Without a ``token`` every request is authorized.
     """
 
     def __init__(
@@ -39,21 +37,21 @@ class Exposition:
         self._registry = registry or CollectorRegistry()
         directory = directory or os.environ.get(SHARED_DIRECTORY)
         if directory:
-            # A registry of its own: what this process has in memory is in the directory as well.
+            # A separate registry, because the metrics of this process are in the directory as well.
             self._registry = CollectorRegistry()
             multiprocess.MultiProcessCollector(self._registry, path=str(directory))
 
-    def admits(self, authorization: str | None) -> bool:
-        """Whether the header of that name lets one in. Compared in constant time."""
+    def is_authorized(self, authorization: str | None) -> bool:
+        """Whether the ``Authorization`` header has the token. Compared in constant time."""
         if self._token is None:
             return True
         return hmac.compare_digest((authorization or "").encode("utf-8", "replace"), self._token)
 
-    def text(self) -> bytes:
-        """What is true now. Reads files where there are several processes."""
+    def render(self) -> bytes:
+        """The current metrics in Prometheus' text format. Reads files if there are several processes."""
         return generate_latest(self._registry)
 
 
 def forget_process(pid: int, directory: Path | str) -> None:
-    """A process is no more: its gauges do not count any longer, its counters do."""
+    """Drop the gauges of a process that has ended; its counters still count."""
     multiprocess.mark_process_dead(pid, str(directory))  # pyright: ignore[reportUnknownMemberType] - it has no types

@@ -1,23 +1,21 @@
-"""Ids that travel: from whoever calls us, and on to whomever we call. W3C ``traceparent``, and ``x-request-id``."""
+"""Propagates the ids of trace and request between services: W3C ``traceparent`` and ``x-request-id``."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from leasehold.observe.extra import missing_extra
-from leasehold.observe.request_id import REQUEST_ID_HEADER, is_sane, request_id
+from leasehold.extras import requires_extra
+from leasehold.observe.request_id import REQUEST_ID_HEADER, is_safe, request_id
 
-try:
+with requires_extra(__name__, "observe"):
     from opentelemetry import context, trace
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, MutableMapping
 
-# Not whatever the process has set up: baggage, for one, may hold what is nobody else's business.
+# Not the process's global propagator: baggage, for one, may contain private data.
 _W3C = TraceContextTextMapPropagator()
 
 
@@ -27,9 +25,9 @@ class _Request(Protocol):
 
 
 def outgoing_headers() -> dict[str, str]:
-    """The headers that make what is called a part of the current trace and request; empty without either.
+    """The headers that continue the current trace and request in a called service; empty without either.
 
-    They may travel over anything: HTTP, a message, the environment of a process.
+    They can be sent over any transport: HTTP, a message, the environment of a process.
     """
     headers: dict[str, str] = {}
     _W3C.inject(headers)
@@ -40,13 +38,13 @@ def outgoing_headers() -> dict[str, str]:
 
 @contextmanager
 def continued(headers: Mapping[str, str]) -> Generator[None]:
-    """Inside, be a part of the trace and the request that ``headers`` name; names in lower case, as they come.
+    """Inside the block, continue the trace and the request of ``headers`` (names in lower case).
 
-    What is malformed is as if it were not there.
+    Malformed values are ignored.
     """
     token = context.attach(_W3C.extract(dict(headers)))
     name = headers.get(REQUEST_ID_HEADER, "")
-    request = request_id.set(name) if is_sane(name) else None
+    request = request_id.set(name) if is_safe(name) else None
     try:
         yield
     finally:
@@ -66,7 +64,7 @@ async def pass_on_async(request: _Request) -> None:
 
 
 def current_ids() -> dict[str, str]:
-    """``trace_id``, ``span_id`` and ``request_id``, those that there are, as logs write them."""
+    """The current ``trace_id``, ``span_id`` and ``request_id`` for a log line, without those that are not set."""
     ids: dict[str, str] = {}
     span = trace.get_current_span().get_span_context()
     if span.is_valid:

@@ -1,4 +1,4 @@
-"""The id of a request, which travels with it from one service to the next. Needs nothing but Python."""
+"""The id of the current request, which is passed from service to service. Has no dependencies."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextvars import ContextVar
 REQUEST_ID_HEADER = "x-request-id"
 
 request_id: ContextVar[str] = ContextVar("request_id", default="-")
-"""The id of the request that is being answered, for whoever writes a log line or a problem; ``-`` if there is none."""
+"""The id of the current request, for log lines and problems; ``-`` without a request."""
 
-# Nothing that could steer a terminal, break a line of a log, or grow it.
-_SANE = re.compile(r"[A-Za-z0-9._:@/+=-]{1,128}")
+# No characters that could steer a terminal or break a log line, and not too many.
+_SAFE = re.compile(r"[A-Za-z0-9._:@/+=-]{1,128}")
 
 
-def is_sane(given: str) -> bool:
-    """Whether an id that somebody else chose may be written down."""
-    return _SANE.fullmatch(given) is not None
+def is_safe(given: str) -> bool:
+    """Whether an id from another service may be logged."""
+    return _SAFE.fullmatch(given) is not None

@@ -1,18 +1,16 @@
-"""OpenTelemetry spans around operations on locks. Without an SDK in the application they cost little and go nowhere."""
+"""OpenTelemetry spans around lock operations. Without an SDK in the application they are cheap no-ops."""
 
 from __future__ import annotations
 
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from leasehold.observe.extra import missing_extra
+from leasehold.extras import requires_extra
 from leasehold.observe.request_id import request_id
 
-try:
+with requires_extra(__name__, "observe"):
     from opentelemetry import context, trace
     from opentelemetry.trace import SpanKind, Status, StatusCode
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,15 +19,15 @@ if TYPE_CHECKING:
 
     from leasehold.core.observer import Event, Operation, Result
 
-# Busy and cancelled are answers; these are what somebody should look at.
+# Busy and cancelled are normal outcomes; these need attention.
 _ERRORS = frozenset({"unavailable", "refused", "lost", "error"})
 
 
 class TracingObserver:
-    """Implements `leasehold.core.observer.Observer`: a span for each operation, the current one while it lasts.
+    """Implements `leasehold.core.observer.Observer`: each operation is a span, and the current one while it lasts.
 
-    Attributes name the lock and say how it ended. They never carry tokens, nor the message of an exception, which
-    may be anybody's: the type of it must do.
+    Attributes are the lock's name and the outcome. They never contain tokens, nor the message of an exception, which
+    may come from any code: only its type.
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None, *, where: str = "") -> None:
@@ -37,27 +35,29 @@ class TracingObserver:
         self._where = where
 
     def begin(self, operation: Operation) -> Callable[[Result], None]:
-        """Start its span."""
+        """Start the operation's span."""
         subject = "" if operation.kind == "lock" else f"{operation.kind}."
         span = self._tracer.start_span(
-            f"leasehold.{subject}{operation.verb}", kind=SpanKind.CLIENT, attributes=self._about(operation)
+            f"leasehold.{subject}{operation.verb}",
+            kind=SpanKind.CLIENT,
+            attributes=self._attributes(operation),
         )
         ours = trace.set_span_in_context(span)
         token = context.attach(ours)
 
         def end(result: Result) -> None:
-            # A coroutine that nobody awaits any more is closed wherever the collector finds it.
+            # An abandoned coroutine is closed by the garbage collector in any context.
             if context.get_current() is ours:
                 context.detach(token)
-            _tell(span, result)
+            _set_outcome(span, result)
             span.end()
 
         return end
 
     def hear(self, event: Event) -> None:
-        """Nothing is traced that nobody asked for."""
+        """Ignore events: background work has no span."""
 
-    def _about(self, operation: Operation) -> dict[str, str]:
+    def _attributes(self, operation: Operation) -> dict[str, str]:
         about = {
             "leasehold.kind": operation.kind,
             "leasehold.operation": operation.verb,
@@ -72,7 +72,7 @@ class TracingObserver:
         return about
 
 
-def _tell(span: Span, result: Result) -> None:
+def _set_outcome(span: Span, result: Result) -> None:
     if not span.is_recording():
         return
     span.set_attribute("leasehold.outcome", result.outcome)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold import blocking
 from leasehold.errors import InvalidRequest
-from leasehold.operations.guarded_functions import Guard
+from leasehold.operations.guarded_functions import GuardedFunction
 from leasehold.operations.purposes import STANDARD, Purpose, Purposes, check_purposes
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ class Operations:
     def __init__(self, locks: Client, purposes: Purposes = STANDARD) -> None:
         if not isinstance(locks, blocking.Client):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
             raise InvalidRequest(
-                f"this is for leasehold.blocking.connect(...), not {type(locks).__module__}.{type(locks).__name__}; "
-                "leasehold.operations.Operations is for asyncio"
+                "leasehold.operations.blocking.Operations needs a client of leasehold.blocking.connect(...), not "
+                f"{type(locks).__module__}.{type(locks).__name__}; for asyncio use leasehold.operations.Operations"
             )
         self.locks = locks
         self.purposes = check_purposes(purposes)
@@ -41,31 +41,29 @@ class Operations:
     ) -> Callable[[Callable[..., R]], Callable[..., R]]:
         """Run the decorated function under the lock; see `leasehold.operations.Operations.guarded`.
 
-        Threads cannot be cancelled: if the lease is lost, `LeaseLost` comes out when the function returns.
+        Threads cannot be cancelled: if the lease is lost, `LeaseLost` is raised when the function returns.
         """
         purpose = self.purposes.find(name)
 
         def decorate(function: Callable[..., R]) -> Callable[..., R]:
             if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-                raise InvalidRequest(f"guarded is for plain functions here, and {function!r} is asynchronous")
+                raise InvalidRequest(f"guarded() needs a plain function, got {function!r}, which is async")
             if inspect.isgeneratorfunction(function):
-                raise InvalidRequest(
-                    f"{function!r} is a generator: it would run after the lock is given back"
-                )
-            guard = Guard(function, purpose, keys)
+                raise InvalidRequest(f"{function!r} is a generator: it would run after the lock is released")
+            guarded = GuardedFunction(function, purpose, keys)
 
             @functools.wraps(function)
             def run(*args: Any, **kwargs: Any) -> R:
-                with self.hold(purpose, guard.lock_name(args, kwargs)) as lease:
-                    if guard.takes_lease:
+                with self.hold(purpose, guarded.lock_name(args, kwargs)) as lease:
+                    if guarded.takes_lease:
                         kwargs["lease"] = lease
                     return function(*args, **kwargs)
 
-            run.__signature__ = guard.signature  # pyright: ignore[reportAttributeAccessIssue, reportFunctionMemberAccess] - read by inspect
+            run.__signature__ = guarded.signature  # pyright: ignore[reportAttributeAccessIssue, reportFunctionMemberAccess] - read by inspect
             return run
 
         return decorate
 
     def hold(self, purpose: Purpose, lock_name: str) -> LockContext[Lease]:
-        """Hold the lock of that name inside ``with``, with the times of ``purpose``."""
+        """Hold the lock of this name inside ``with``, with the times of ``purpose``."""
         return self.locks.lock(lock_name, **purpose.options())

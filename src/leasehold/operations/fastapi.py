@@ -1,4 +1,4 @@
-"""FastAPI: a lock for as long as a request takes, and answers that say why there is none."""
+"""FastAPI: holds a lock while a request is processed, and responds with a problem if it cannot."""
 
 from __future__ import annotations
 
@@ -19,15 +19,12 @@ from leasehold.errors import (
     StaleFence,
     StoreError,
 )
+from leasehold.extras import requires_extra
 from leasehold.http_problems import body_of, headers_of
 
-try:
+with requires_extra(__name__, "operations"):
     from fastapi import Depends, HTTPException, params
     from fastapi.responses import JSONResponse
-except ModuleNotFoundError as missing:
-    from leasehold.operations.guards.extra import missing_extra
-
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
     from leasehold.client import Lease
     from leasehold.operations.operations import Operations
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("leasehold.operations")
 
 
 class Problem(HTTPException):
@@ -69,19 +66,19 @@ def install_problems(app: FastAPI) -> None:
 
 
 def held(ops: Operations, purpose: str, /, **parameters: Any) -> Callable[..., AsyncIterator[Lease]]:
-    """A dependency that holds the lock of ``purpose`` while a request is answered, and is given as its `Lease`.
+    """A dependency that holds the lock of ``purpose`` while a request is processed, and returns its `Lease`.
 
     ``Annotated[Lease, Depends(held(ops, "payout", deal_id=int))]``: each parameter of the purpose is declared
-    here as FastAPI would have it in the endpoint: by its type (from the path, or else the query), as
-    ``Annotated[int, Path(alias="id")]``, or by a function or ``Depends(...)`` that finds it out. Say the type that
-    the endpoint uses: "042" is another text than "42", but the same number. What does not fit is an
+    here as FastAPI expects it in the endpoint: by its type (from the path, or else the query), as
+    ``Annotated[int, Path(alias="id")]``, or by a function or ``Depends(...)`` that returns it. Use the same type as
+    the endpoint: "042" and "42" are different texts, but the same number. A declaration that does not fit raises
     `InvalidRequest` here.
 
-    Busy is answered with 409, an unreachable store with 503; the endpoint is not run. The lock is given back when
-    the response has been sent, also after errors; with ``Depends(..., scope="function")`` before it is sent. If
-    the lease is lost meanwhile, an ``async`` endpoint is cancelled and the answer is 503 ``lease_lost``; a response
-    that is on its way already is cut. A plain ``def`` endpoint cannot be stopped and should ask ``lease.check()``
-    before it does what cannot be undone; if it does not, its result is dropped and the answer is 503 as well.
+    A busy lock gives 409, an unreachable store 503; the endpoint is not run. The lock is released when the response
+    has been sent, also after errors; with ``Depends(..., scope="function")`` before it is sent. If the lease is
+    lost, an ``async`` endpoint is cancelled and the response is 503 ``lease_lost``; a response that is being sent is
+    cut off. A plain ``def`` endpoint cannot be stopped and should call ``lease.check()`` before it does anything
+    irreversible; otherwise its result is dropped and the response is 503 as well.
     """
     kind = ops.purposes.find(purpose)
     kind.check_parameters(parameters)
@@ -105,15 +102,15 @@ def held(ops: Operations, purpose: str, /, **parameters: Any) -> Callable[..., A
         except LeaseLost as lost:
             raise Problem(lost) from lost
         except StoreError as failure:
-            # The work was done under the lock; that it could not be given back is nothing to the caller.
+            # The work was done under the lock; a failed release does not concern the caller.
             _log.warning("%r could not be released and ends with its ttl: %s", lease, failure)
 
-    declared = [_declared(kind.name, name, how) for name, how in parameters.items()]
+    declared = [_as_parameter(kind.name, name, how) for name, how in parameters.items()]
     hold.__signature__ = inspect.Signature(declared)  # pyright: ignore[reportFunctionMemberAccess] - read by FastAPI
     return hold
 
 
-def _declared(purpose: str, name: str, how: Any) -> inspect.Parameter:
+def _as_parameter(purpose: str, name: str, how: Any) -> inspect.Parameter:
     """The parameter of the dependency that FastAPI sees."""
     annotation, default = how, inspect.Parameter.empty
     if isinstance(how, params.Depends):
@@ -122,7 +119,7 @@ def _declared(purpose: str, name: str, how: Any) -> inspect.Parameter:
         annotation, default = Any, Depends(how)
     elif isinstance(how, type) or get_origin(how) is not None:
         kind = get_args(how)[0] if get_origin(how) is Annotated else how
-        if isinstance(kind, type) and not _names(kind):
+        if isinstance(kind, type) and not _is_allowed_type(kind):
             raise InvalidRequest(
                 f"purpose {purpose!r}: {name} must be text, a whole number, a UUID or a date, not {kind.__name__}"
             )
@@ -133,7 +130,7 @@ def _declared(purpose: str, name: str, how: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _names(kind: type) -> bool:
+def _is_allowed_type(kind: type) -> bool:
     return issubclass(kind, str | int | UUID | date) and not issubclass(kind, bool | datetime)
 
 

@@ -1,4 +1,4 @@
-"""Functions that run under a lock: what is checked when they are declared, and which lock a call is about."""
+"""Functions that run under a lock: checks their declaration and finds the lock of each call."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _VARIADIC = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
 _LEASE = "lease"
 
 
-class Guard:
-    """A function, the purpose it runs under, and where the purpose's parameters come from.
+class GuardedFunction:
+    """A function, the purpose it runs under, and the sources of the purpose's parameters.
 
-    Everything that can be wrong with them is an `InvalidRequest` here, not at the first call.
+    All errors in the declaration raise `InvalidRequest` here, not at the first call.
     """
 
     def __init__(
@@ -32,12 +32,10 @@ class Guard:
         lease = signature.parameters.get(_LEASE)
         self.takes_lease = lease is not None and lease.kind not in _VARIADIC
         if lease is not None and lease.kind is inspect.Parameter.POSITIONAL_ONLY:
-            raise self._wrong("its parameter 'lease' is given by name, so it must not be positional only")
+            raise self._wrong("the parameter 'lease' is passed by name, so it must not be positional-only")
         if self.takes_lease and _LEASE in purpose.parameters:
-            raise self._wrong(
-                "'lease' is a parameter of the pattern, and the lease cannot be given under that name"
-            )
-        # Without the lease: whoever looks at the function to find out what to give it must not try to give that.
+            raise self._wrong("'lease' is a parameter of the pattern, so it cannot also receive the lease")
+        # Without the lease: a caller that inspects the signature (a framework) must not try to pass it.
         shown = [each for each in signature.parameters.values() if not (self.takes_lease and each is lease)]
         self.signature = signature.replace(parameters=shown)
         own = {name for name, each in self.signature.parameters.items() if each.kind not in _VARIADIC}
@@ -47,7 +45,7 @@ class Guard:
         self._keys = {name: self._reader(name, keys.get(name)) for name in purpose.parameters}
 
     def lock_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """The lock that a call with these arguments is about."""
+        """The name of the lock for a call with these arguments."""
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return self._purpose.lock_name(**{name: read(bound.arguments) for name, read in self._keys.items()})
@@ -55,7 +53,7 @@ class Guard:
     def _reader(
         self, parameter: str, key: Callable[..., object] | None
     ) -> Callable[[Mapping[str, Any]], object]:
-        """How to get the value of ``parameter`` from the arguments of a call, by their names."""
+        """A function that reads the value of ``parameter`` from the named arguments of a call."""
         if key is None:
             return lambda arguments: arguments[parameter]
         if not callable(key):
@@ -69,8 +67,8 @@ class Guard:
             there = {names[0]: first}
         if unknown := [name for name in names if name not in there]:
             raise self._wrong(
-                f"the key function of {parameter} asks for {', '.join(unknown)}, "
-                f"and the arguments are {', '.join(self.signature.parameters) or 'none'}"
+                f"the key function of {parameter} needs {', '.join(unknown)}, "
+                f"but the function's parameters are {', '.join(self.signature.parameters) or 'none'}"
             )
         by_position = {each.name for each in asked if each.kind in _POSITIONAL}
 

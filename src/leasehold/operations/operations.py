@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold import client
 from leasehold.errors import InvalidRequest
-from leasehold.operations.guarded_functions import Guard
+from leasehold.operations.guarded_functions import GuardedFunction
 from leasehold.operations.purposes import STANDARD, Purpose, Purposes, check_purposes
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ class Operations:
     def __init__(self, locks: Client, purposes: Purposes = STANDARD) -> None:
         if not isinstance(locks, client.Client):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
             raise InvalidRequest(
-                f"Operations is for leasehold.connect(...), not {type(locks).__module__}.{type(locks).__name__}; "
-                "leasehold.operations.blocking.Operations is for blocking clients"
+                "leasehold.operations.Operations needs a client of leasehold.connect(...), not "
+                f"{type(locks).__module__}.{type(locks).__name__}; for threads use leasehold.operations.blocking.Operations"
             )
         self.locks = locks
         self.purposes = check_purposes(purposes)
@@ -38,8 +38,8 @@ class Operations:
     def purpose(self, name: str, /, **parameters: object) -> LockContext[Lease]:
         """Hold the lock of this purpose and these parameters inside ``async with``.
 
-        `InvalidRequest` at once, before anything is sent, if there is no such purpose, if a parameter is missing
-        or is not the purpose's, or if a value cannot be part of a name (None, "", floats, objects).
+        Raises `InvalidRequest` at once, before any request, for an unknown purpose, a missing or surplus parameter,
+        or a value that cannot be part of a name (None, "", floats, objects).
         """
         purpose = self.purposes.find(name)
         return self.hold(purpose, purpose.lock_name(**parameters))
@@ -47,13 +47,13 @@ class Operations:
     def guarded(
         self, name: str, /, **keys: Callable[..., object]
     ) -> Callable[[Callable[..., Coroutine[Any, Any, R]]], Callable[..., Coroutine[Any, Any, R]]]:
-        """Run the decorated function under the lock of this purpose, each call under that of its own parameters.
+        """Run each call of the decorated function under the lock of this purpose and the call's parameters.
 
-        ``deal_id=lambda event: event.deal_id`` says where a parameter comes from: a key function is given the
-        arguments of the call that it names (if it has one parameter, of another name: the first argument). A
-        parameter without a key function is the argument of the same name. A parameter ``lease`` of the function is
-        given the lease. All of that is checked here. A key function that returns nothing is an `InvalidRequest`
-        at the call, and the function is not run.
+        A key function such as ``deal_id=lambda event: event.deal_id`` computes a parameter: it gets the call's
+        arguments with the names of its own parameters (if it has one parameter of another name: the first argument).
+        A parameter without a key function is the argument of the same name. If the function has a parameter
+        ``lease``, it gets the lease. All of that is checked on decoration. If a key function returns None, the call
+        raises `InvalidRequest` and the function is not run.
         """
         purpose = self.purposes.find(name)
 
@@ -61,21 +61,21 @@ class Operations:
             function: Callable[..., Coroutine[Any, Any, R]],
         ) -> Callable[..., Coroutine[Any, Any, R]]:
             if not inspect.iscoroutinefunction(function):
-                raise InvalidRequest(f"guarded is for 'async def' functions here, and {function!r} is none")
-            guard = Guard(function, purpose, keys)
+                raise InvalidRequest(f"guarded() needs an async function, got {function!r}")
+            guarded = GuardedFunction(function, purpose, keys)
 
             @functools.wraps(function)
             async def run(*args: Any, **kwargs: Any) -> R:
-                async with self.hold(purpose, guard.lock_name(args, kwargs)) as lease:
-                    if guard.takes_lease:
+                async with self.hold(purpose, guarded.lock_name(args, kwargs)) as lease:
+                    if guarded.takes_lease:
                         kwargs["lease"] = lease
                     return await function(*args, **kwargs)
 
-            run.__signature__ = guard.signature  # pyright: ignore[reportAttributeAccessIssue, reportFunctionMemberAccess] - read by inspect
+            run.__signature__ = guarded.signature  # pyright: ignore[reportAttributeAccessIssue, reportFunctionMemberAccess] - read by inspect
             return run
 
         return decorate
 
     def hold(self, purpose: Purpose, lock_name: str) -> LockContext[Lease]:
-        """Hold the lock of that name inside ``async with``, with the times of ``purpose``."""
+        """Hold the lock of this name inside ``async with``, with the times of ``purpose``."""
         return self.locks.lock(lock_name, **purpose.options())

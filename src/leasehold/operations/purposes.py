@@ -1,4 +1,4 @@
-"""Lock purposes: kinds of locks with a name, a pattern for their keys, and their own times."""
+"""Lock purposes: kinds of locks with a name, a pattern for lock names, and times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from leasehold.core import validation
 from leasehold.errors import InvalidRequest
-from leasehold.operations.lock_names import Pattern
+from leasehold.operations.lock_names import LockNamePattern
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,13 +18,13 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class _Default(float):
-    """A number of seconds that nobody has asked for, so that a configured default may take its place."""
+    """A default number of seconds, which a configured default may replace."""
 
     __slots__ = ()
 
 
 class LockOptions(TypedDict):
-    """The keyword arguments of `leasehold.Client.lock` that a purpose decides."""
+    """The keyword arguments of `leasehold.Client.lock` that a purpose sets."""
 
     ttl: float
     wait: float | None
@@ -38,8 +38,8 @@ class Purpose:
     """A kind of lock: ``Purpose("payout", "payout:{deal_id}", ttl=60)``. Times are in seconds.
 
     ``ttl``, ``wait``, ``renew`` and ``max_hold`` are those of `leasehold.Client.lock`; ``retry_interval`` is how
-    often a waiter looks in case it is not told, None for as often as the client does. Everything is checked
-    here; `InvalidRequest` lists all that is wrong.
+    often a waiter polls in case a notification is lost, None for the client's own interval. Everything is checked
+    here; `InvalidRequest` lists all errors.
     """
 
     name: str
@@ -53,22 +53,22 @@ class Purpose:
     def __post_init__(self) -> None:
         if problems := list(self._problems()):
             raise InvalidRequest(f"purpose {self.name!r}: " + "; ".join(problems))
-        object.__setattr__(self, "pattern", Pattern.parse(self.pattern).text)
+        object.__setattr__(self, "pattern", LockNamePattern.parse(self.pattern).text)
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """What a name of this purpose is made from, in the order of the pattern."""
-        return Pattern.parse(self.pattern).parameters
+        """The parameters of the pattern, in its order."""
+        return LockNamePattern.parse(self.pattern).parameters
 
     def lock_name(self, **parameters: object) -> str:
-        """The lock's name for these values; `InvalidRequest` if one is missing, unknown or no value for a name."""
+        """The lock's name for these values; `InvalidRequest` if one is missing, unknown or invalid in a name."""
         try:
-            return Pattern.parse(self.pattern).fill(parameters)
+            return LockNamePattern.parse(self.pattern).fill(parameters)
         except InvalidRequest as error:
             raise InvalidRequest(f"purpose {self.name!r}: {error}") from None
 
     def options(self) -> LockOptions:
-        """What to ask `leasehold.Client.lock` for."""
+        """The keyword arguments for `leasehold.Client.lock`."""
         return {
             "ttl": float(self.ttl),
             "wait": None if self.wait is None else float(self.wait),
@@ -80,12 +80,12 @@ class Purpose:
     def check_parameters(self, given: Iterable[str]) -> None:
         """Raise `InvalidRequest` unless ``given`` are the names of exactly this purpose's parameters."""
         try:
-            Pattern.parse(self.pattern).check_parameters(given)
+            LockNamePattern.parse(self.pattern).check_parameters(given)
         except InvalidRequest as error:
             raise InvalidRequest(f"purpose {self.name!r}: {error}") from None
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> Purpose:
-        """This purpose, with ``defaults`` for what it was not given itself."""
+        """This purpose, with ``defaults`` for the settings that it was not given."""
         return replace(
             self,
             **{
@@ -98,11 +98,11 @@ class Purpose:
 
     def _problems(self) -> Iterator[str]:
         if not (isinstance(self.name, str) and _NAME.fullmatch(self.name)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
-            yield "its name must be lower-case letters, digits and underscores, beginning with a letter"
+            yield "the name must be lower-case letters, digits and underscores, beginning with a letter"
         if type(self.renew) is not bool:
             yield f"renew must be true or false, not {self.renew!r}"
         checks: list[Callable[[], object]] = [
-            lambda: Pattern.parse(self.pattern),
+            lambda: LockNamePattern.parse(self.pattern),
             lambda: validation.check_ttl(self.ttl),
             lambda: validation.check_wait(self.wait),
             lambda: validation.check_max_hold(self.max_hold),
@@ -122,12 +122,12 @@ class Purpose:
         if isinstance(wait, int | float) and 0 < wait < self.retry_interval:
             raise InvalidRequest(
                 f"retry_interval ({self.retry_interval:g} s) must not be longer than wait ({wait:g} s); "
-                "is one of them in milliseconds?"
+                "check that both are in seconds"
             )
 
 
 class Purposes(Mapping[str, Purpose]):
-    """The purposes of an application by name, complete and checked: ``Purposes([Purpose(...), ...])``.
+    """The validated purposes of an application by name: ``Purposes([Purpose(...), ...])``.
 
     Iterating gives names, as with every mapping; ``values()`` gives the purposes.
     """
@@ -154,40 +154,42 @@ class Purposes(Mapping[str, Purpose]):
         return f"Purposes({list(self._by_name.values())!r})"
 
     def find(self, name: str) -> Purpose:
-        """The purpose of that name; `InvalidRequest` with the names there are if it is none of them."""
+        """The purpose of this name; otherwise `InvalidRequest`, which lists the known names."""
         purpose = self._by_name.get(name) if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
         if purpose is None:
             raise InvalidRequest(
-                f"there is no purpose {name!r}, only {', '.join(self._by_name) or 'none at all'}"
+                f"there is no purpose {name!r}; known purposes: {', '.join(self._by_name) or 'none'}"
             )
         return purpose
 
     def purpose_of(self, lock_name: str) -> str | None:
-        """The name of the first purpose that ``lock_name`` can belong to; None if it is none of them.
+        """The name of the first purpose whose pattern ``lock_name`` fits, or None.
 
         For `leasehold.observe.observe(locks, purpose_of=purposes.purpose_of)`.
         """
-        matching = (each for each in self._by_name.values() if Pattern.parse(each.pattern).matches(lock_name))
+        matching = (
+            each for each in self._by_name.values() if LockNamePattern.parse(each.pattern).matches(lock_name)
+        )
         return next((each.name for each in matching), None)
 
     @classmethod
     def from_toml(cls, path: Path | str, *, base: Purposes | None = None) -> Purposes:
-        """The purposes that the TOML file at ``path`` describes, on top of those of ``base``.
+        """The purposes of the TOML file at ``path``, on top of those of ``base``.
 
-        A purpose of ``base`` keeps what the file does not say, and its parameters. `InvalidRequest` lists
-        everything that is wrong with the file.
+        A purpose of ``base`` keeps its parameters, and the settings that the file does not have. `InvalidRequest`
+        lists all errors in the file.
         """
-        from leasehold.operations import configuration  # noqa: PLC0415 - it makes purposes, so it needs us first
+        from leasehold.operations import configuration  # noqa: PLC0415 - it imports this module
 
         return configuration.from_toml(path, base or cls(()))
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], *, base: Purposes | None = None) -> Purposes:
-        """What ``environ`` says (``os.environ``, passed by the caller), on top of the purposes of ``base``.
+        """The purposes that ``environ`` (``os.environ``, passed by the caller) sets, on top of those of ``base``.
 
         ``LEASEHOLD_PURPOSE_PAYOUT_TTL=90s``, or ``_WAIT``, ``_RETRY_INTERVAL``, ``_RENEW``, ``_MAX_HOLD``, ``_PATTERN``;
-        ``LOCK_DEFAULT_TTL``, ``LOCK_ACQUISITION_TIMEOUT`` and ``LOCK_RETRY_INTERVAL`` for purposes that say nothing else.
-        `InvalidRequest` lists everything that is wrong with it.
+        ``LOCK_DEFAULT_TTL``, ``LOCK_ACQUISITION_TIMEOUT`` and ``LOCK_RETRY_INTERVAL`` for purposes without their own.
+        `InvalidRequest` lists all errors.
         """
         from leasehold.operations import configuration  # noqa: PLC0415 - as above
 
@@ -195,7 +197,7 @@ class Purposes(Mapping[str, Purpose]):
 
 
 def check_purposes(purposes: Purposes) -> Purposes:
-    """``purposes`` itself if it is a registry."""
+    """Return ``purposes``, or raise `InvalidRequest` if it is of another type."""
     if not isinstance(purposes, Purposes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
         raise InvalidRequest(f"Operations takes Purposes, not {type(purposes).__name__}")
     return purposes
@@ -208,7 +210,7 @@ STANDARD = Purposes(
         Purpose("refund", "refund:{deal_id}", ttl=60, max_hold=600),
         Purpose("deposit", "deposit:{deal_id}", ttl=30, max_hold=300),
         Purpose("balance", "balance:{account_id}", ttl=10, max_hold=60),
-        # Whoever finds these two taken has nothing to wait for: the work is being done.
+        # For these two a busy lock means that the work is being done, so waiting is pointless.
         Purpose("outbox_poller", "outbox:poller", ttl=30, wait=0, max_hold=300),
         Purpose("reconciliation", "reconciliation", ttl=300, wait=0, max_hold=4 * 3600),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from itertools import count
 
-from leasehold.observe.request_id import REQUEST_ID_HEADER, is_sane, request_id
+from leasehold.observe.request_id import REQUEST_ID_HEADER, is_safe, request_id
 
 __all__ = ["HEADER", "RequestIds", "request_id"]
 
@@ -22,7 +22,7 @@ class RequestIds:
 
     def begin(self, given: bytes | None) -> bytes:
         """The id of the request that begins here."""
-        if given is not None and is_sane(name := given.decode("latin-1")):
+        if given is not None and is_safe(name := given.decode("latin-1")):
             pass
         else:
             name = f"{self._prefix}-{next(self._numbers)}"

@@ -1,4 +1,4 @@
-// How much JavaScript the first load of the editor costs, gzipped: what index.html and the editor's part load together.
+// Measures the JavaScript of the editor's first load, gzipped: the files of index.html and of the editor's part.
 // Fails above the limit.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -24,7 +24,7 @@ process.stdout.write(
 );
 if (total > LIMIT_KB) process.exit(1);
 
-/** The file of a part, and of everything that it imports at once. */
+/** The files of a part and of its static imports. */
 function filesOf(name, seen = new Set()) {
   if (seen.has(name)) return [];
   seen.add(name);

@@ -8,7 +8,7 @@ export function typesOf(document) {
   return [
     '// Made from the OpenAPI document of the server by `npm run generate`. Not to be edited.\n\n',
     schemas.join('\n'),
-    '\n/** What can be asked, by method and path: with which parameters and body, and what the answer is. */\n',
+    '\n/** The operations by method and path: parameters, body and answer. */\n',
     `export interface Operations {\n${operations(document.paths).join('')}}\n`,
   ].join('');
 }

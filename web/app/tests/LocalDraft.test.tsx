@@ -33,31 +33,33 @@ async function press(name: string): Promise<void> {
 }
 
 describe('a draft of this browser', () => {
-  it('is discarded by its id, after a question that is not answered about the next draft', async () => {
+  it('is discarded by its id, after a confirmation for this draft only', async () => {
     const lock = lockWith({});
     const { rerender } = render(offer(lock, draft('one')));
     await press('Discard');
     rerender(offer(lock, draft('two')));
-    expect(screen.queryByRole('button', { name: 'Discard for good' })).toBeNull();
+    expect(screen.queryByRole('button', { name: 'Discard permanently' })).toBeNull();
     await press('Discard');
-    await press('Discard for good');
+    await press('Discard permanently');
     expect(lock.discardDraft).toHaveBeenCalledExactlyOnceWith('two');
   });
 
-  it('is put into the editor by its id, and not over text that is not saved', async () => {
+  it('is put into the editor by its id, and not over unsaved text', async () => {
     const lock = lockWith({});
     const { rerender } = render(offer(lock, draft('one')));
-    await press('Replace with mine');
+    await press('Replace with this text');
     expect(lock.restoreDraft).toHaveBeenCalledExactlyOnceWith('one');
     rerender(offer(lockWith({ hasUnsavedText: true }), draft('one')));
-    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Replace with mine' }).disabled).toBe(true);
+    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Replace with this text' }).disabled).toBe(
+      true,
+    );
   });
 
-  it('is not said to be kept by a browser that keeps nothing', () => {
+  it('is not called stored by a browser that stores nothing', () => {
     const { container, rerender } = render(offer(lockWith({}), draft('one')));
-    expect(container.textContent).toContain('kept in this browser');
+    expect(container.textContent).toContain('stored only in this browser');
     rerender(offer(lockWith({ keepsDrafts: false }), draft('one')));
-    expect(container.textContent).not.toContain('kept in this browser');
+    expect(container.textContent).not.toContain('stored only in this browser');
     expect(container.textContent).toContain('copy it before you leave');
   });
 });

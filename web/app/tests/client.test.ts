@@ -37,13 +37,13 @@ describe('the client', () => {
     expect(headersOf(0).has('Content-Type')).toBe(false);
   });
 
-  it('leaves out of the query what is not set', async () => {
+  it('omits unset parameters from the query', async () => {
     fetched.mockResolvedValueOnce(Response.json({ items: [], next_offset: null }));
     await client.call('GET /api/documents', { query: { application_id: null } });
     expect(fetched.mock.calls[0]?.[0]).toBe('/api/documents');
   });
 
-  it('renews a token that is not taken, once, and asks again', async () => {
+  it('renews a refused token once, and repeats the request', async () => {
     fetched.mockResolvedValueOnce(problem(401, 'not_signed_in')).mockResolvedValueOnce(Response.json([]));
     await client.call('GET /api/auth/me', {});
     expect(headersOf(1).get('Authorization')).toBe('Bearer new');
@@ -52,7 +52,7 @@ describe('the client', () => {
     expect(fetched).toHaveBeenCalledTimes(4);
   });
 
-  it('tells a no from no answer', async () => {
+  it('distinguishes a refusal from no answer', async () => {
     fetched.mockResolvedValueOnce(problem(409, 'lock_busy', { lock_holder: { user_name: 'Ben' } }));
     const refused = await client.call('GET /api/auth/me', {}).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(Problem);
@@ -67,7 +67,7 @@ describe('the client', () => {
     ]);
   });
 
-  it('bears the page of a proxy instead of a problem', async () => {
+  it('accepts a proxy’s page instead of a problem', async () => {
     fetched.mockResolvedValueOnce(new Response('<h1>Bad gateway</h1>', { status: 502 }));
     await expect(client.call('GET /api/auth/me', {})).rejects.toMatchObject({
       status: 502,
@@ -75,7 +75,7 @@ describe('the client', () => {
     });
   });
 
-  it('understands an answer without a body', async () => {
+  it('accepts an answer without a body', async () => {
     fetched.mockResolvedValueOnce(new Response(null, { status: 204 }));
     await expect(
       client.call('DELETE /api/documents/{document_id}', { path: { document_id: 'a' } }),

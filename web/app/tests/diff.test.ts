@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { textOf } from '../src/ui/comparing/contentText';
-import { type Change, diffWords, wordsOf } from '../src/ui/comparing/diff';
+import { textOf } from '../src/ui/comparison/contentText';
+import { type Change, diffWords, wordsOf } from '../src/ui/comparison/diff';
 
 function sides(changes: readonly Change[]): [string, string] {
   const textWithout = (kind: string) =>
@@ -12,7 +12,7 @@ function sides(changes: readonly Change[]): [string, string] {
 }
 
 describe('a diff of words', () => {
-  it('shows the words that changed and keeps the others whole', () => {
+  it('shows the changed words and keeps the others together', () => {
     expect(diffWords('The quick fox jumps.', 'The slow fox jumps high.')).toEqual([
       { kind: 'same', text: 'The ' },
       { kind: 'removed', text: 'quick' },
@@ -35,7 +35,7 @@ describe('a diff of words', () => {
     expect(sides(diffWords(before, after))).toEqual([before, after]);
   });
 
-  it('has all of both in it for texts at random', () => {
+  it('contains all of both for random texts', () => {
     let seed = 7;
     const random = (below: number) => {
       seed = (seed * 48271) % 2147483647;
@@ -49,7 +49,7 @@ describe('a diff of words', () => {
     }
   });
 
-  it('marks whole sentences, where it has the choice', () => {
+  it('marks whole sentences where possible', () => {
     expect(diffWords('Ben. A line.', 'A line. Two. Three.')).toEqual([
       { kind: 'removed', text: 'Ben. ' },
       { kind: 'same', text: 'A line.' },
@@ -57,22 +57,22 @@ describe('a diff of words', () => {
     ]);
   });
 
-  it('is as short as can be', () => {
+  it('is as short as possible', () => {
     const changes = diffWords('a b c d e f', 'a b x d e f');
     expect(changes.filter((change) => change.kind !== 'same')).toHaveLength(2);
   });
 
-  it('gives up on the detail of texts that have nothing but spaces in common', () => {
+  it('omits details of texts that have only spaces in common', () => {
     const before = Array.from({ length: 20_000 }, (_, place) => `old${place}`).join(' ');
     const after = Array.from({ length: 20_000 }, (_, place) => `new${place}`).join(' ');
-    // The spaces between the words are the same, and finding them would take minutes.
+    // The spaces between the words are equal, and matching them would take minutes.
     expect(diffWords(before, after)).toEqual([
       { kind: 'removed', text: before },
       { kind: 'added', text: after },
     ]);
   });
 
-  it('splits a text into words that make it up again', () => {
+  it('splits a text into words that join to the text', () => {
     const text = "It's 5 o'clock — really?\n\tYes, “naïve”.";
     expect(wordsOf(text).join('')).toBe(text);
   });
@@ -103,7 +103,7 @@ describe('the text of content', () => {
     expect(textOf(content)).toBe('Title\nOne\n• apples\n• pears\n1. first\n2. second\n\na\nb');
   });
 
-  it('is JSON where no editor has made it', () => {
+  it('is JSON for content of a program', () => {
     expect(textOf({ amount: 3 })).toBe('{\n  "amount": 3\n}');
   });
 });

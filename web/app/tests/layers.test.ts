@@ -1,25 +1,29 @@
 import { expect, it } from 'vitest';
 // @ts-expect-error a script without types
-import { complaintAbout } from '../scripts/layerRules.mjs';
+import { sourcesOf, trees, violationsOf } from '../../scripts/layers.mjs';
 
-it.each([
-  ['app/App.tsx', 'features/documents/DocumentListPage'],
-  ['features/editing/Desk.tsx', 'live/context'],
-  ['features/editing/Desk.tsx', 'features/editing/Toolbar'],
-  ['features/editing/Desk.tsx', '@tiptap/react'],
-  ['ui/Page.tsx', 'ui/language'],
-  ['api/queries.ts', '@tanstack/react-query'],
-])('lets %s know %s', (file, target) => {
-  expect(complaintAbout(file, target)).toBeNull();
+const { app } = trees;
+
+it('the modules of the page keep to their layers', () => {
+  expect(violationsOf(sourcesOf(app.root), app)).toEqual([]);
 });
 
 it.each([
-  ['features/history/HistoryPage.tsx', 'features/drafts/DraftPage'],
-  ['features/history/HistoryPage.tsx', '@tiptap/react'],
-  ['ui/Page.tsx', 'api/client'],
-  ['api/client.ts', 'ui/language'],
-  ['live/lines.ts', 'api/session'],
-  ['features/documents/DocumentRow.tsx', 'app/services'],
-])('complains that %s knows %s', (file, target) => {
-  expect(complaintAbout(file, target)).toEqual(expect.any(String));
+  ['features/documents/planted.ts', "import { Services } from '../../app/services';"],
+  ['features/history/planted.ts', "import type { x } from '../drafts/DraftPage';"],
+  ['features/history/planted.ts', "import { Editor } from '@tiptap/react';"],
+  ['live/planted.ts', "export { Login } from '../api/login';"],
+  ['ui/planted.ts', "const client = import('../api/client');"],
+  ['ui/planted.ts', "type Client = import('../api/client').Client;"],
+  ['live/planted.ts', "new URL('../../../packages/react/src/clock/ticker.worker.ts', import.meta.url);"],
+  ['live/planted.ts', "import { next } from '@leasehold/react/src/live/transition';"],
+])('a violation in %s is found: %s', (file, text) => {
+  expect(violationsOf({ ...sourcesOf(app.root), [file]: text }, app)).toEqual([
+    expect.stringContaining(file),
+  ]);
+});
+
+it('a comment and a string that look like imports are none', () => {
+  const text = `// import '../api/client'\nexport const text = "import '../api/client'";`;
+  expect(violationsOf({ 'ui/planted.ts': text }, app)).toEqual([]);
 });

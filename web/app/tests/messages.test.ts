@@ -5,17 +5,17 @@ import { keepLanguage, preferredLanguage } from '../src/ui/language';
 import { languages, messages } from '../src/ui/messages';
 
 describe('the messages', () => {
-  it('say the same things in every language', () => {
+  it('have the same keys in every language', () => {
     const shape = (words: object) =>
       Object.entries(words).map(([key, text]) => [key, typeof text, text.length > 0]);
     for (const { code } of languages) expect(shape(messages[code])).toEqual(shape(messages.en));
   });
 
-  it('are spoken by the banner, too', () => {
+  it('are in the same languages as the banner', () => {
     expect(Object.keys(bannerMessages).sort()).toEqual(Object.keys(messages).sort());
   });
 
-  it('put in what they are given', () => {
+  it('contain their parameters', () => {
     for (const { code } of languages) {
       for (const [key, text] of Object.entries(messages[code])) {
         if (typeof text !== 'function') continue;
@@ -26,7 +26,7 @@ describe('the messages', () => {
     }
   });
 
-  it('have a word for every problem', () => {
+  it('have a text for every problem', () => {
     expect(problemText(messages.en, 'lock_busy')).toBe(messages.en.problem_lock_busy);
     expect(problemText(messages.en, 'something_new')).toBe(messages.en.problem_other);
     expect(problemText(messages.en, '__proto__')).toBe(messages.en.problem_other);
@@ -36,18 +36,18 @@ describe('the messages', () => {
 describe('the language', () => {
   afterEach(() => localStorage.clear());
 
-  it('is the first of the reader’s that we speak', () => {
+  it('is the first supported one of the browser’s', () => {
     expect(preferredLanguage(['fr-FR', 'de-AT', 'en'])).toBe('de');
     expect(preferredLanguage(['fr'])).toBe('en');
     expect(preferredLanguage([])).toBe('en');
   });
 
-  it('is the one that was chosen before', () => {
+  it('is the one chosen before', () => {
     keepLanguage('de');
     expect(preferredLanguage(['en'])).toBe('de');
   });
 
-  it('does not trust what it finds', () => {
+  it('ignores an invalid stored value', () => {
     localStorage.setItem('leasehold-language', 'toString');
     expect(preferredLanguage(['de'])).toBe('de');
   });

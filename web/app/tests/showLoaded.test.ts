@@ -29,7 +29,7 @@ function undoEverything(editor: Editor): void {
 }
 
 describe('a text that was loaded', () => {
-  it('is shown without telling of a change', () => {
+  it('is shown without a reported change', () => {
     const { editor, told } = openEditor();
     showLoaded(editor, { version: 1, content: 'one' });
     expect([editor.getText(), told]).toEqual(['one', []]);
@@ -42,7 +42,7 @@ describe('a text that was loaded', () => {
     expect([editor.getText(), told]).toEqual(['one', []]);
   });
 
-  it('stays when what was typed into it is undone', () => {
+  it('stays when changes to it are undone', () => {
     const { editor, told } = openEditor();
     showLoaded(editor, { version: 1, content: 'of Ana' });
     showLoaded(editor, { version: 2, content: 'of Ben' });
@@ -52,7 +52,7 @@ describe('a text that was loaded', () => {
     expect([editor.getText(), told]).toEqual(['of Ben', ['of Ben and more', 'of Ben']]);
   });
 
-  it('takes no steps that were made on the text before', () => {
+  it('takes no undo steps of the earlier text', () => {
     const { editor } = openEditor();
     showLoaded(editor, { version: 1, content: 'Version 1 of Ana' });
     typeAtEnd(editor, ' and more');
@@ -63,7 +63,7 @@ describe('a text that was loaded', () => {
     expect(editor.getText()).toBe('Version 2 of Ben');
   });
 
-  it('comes back when the draft in its place is undone, and that is told', () => {
+  it('comes back when the draft in its place is undone, as a reported change', () => {
     const { editor, told } = openEditor();
     showLoaded(editor, { version: 1, content: 'of Ana' });
     showLoaded(editor, { version: 2, content: 'of Ben, once', replaced: 'of Ana, today' });

@@ -1,9 +1,10 @@
 import { connectLive, fetchTransport, pageTicker, useDocumentLock, workerTicker } from '@leasehold/react';
+import TickerWorker from '@leasehold/react/ticker.worker?worker';
 import { createRoot } from 'react-dom/client';
 
 /**
- * A page with nothing but a lock, whose ways of keeping it can be taken away one by one: `?ticker=page` beats by the page's own
- * timers, `?socket=no` has no socket over which the service could ask. The document is in the hash.
+ * A page with only a lock, on which each way of keeping it can be disabled: `?ticker=page` uses the page's own timers,
+ * `?socket=no` opens no socket for the service's requests. The document is in the hash.
  */
 const asked = new URLSearchParams(location.search);
 const body = JSON.stringify({ email: 'ana@demo.example', password: 'demo-ana' });
@@ -15,11 +16,7 @@ const live =
   asked.get('socket') === 'no'
     ? null
     : connectLive({ url: '/ws', credentials: async () => ({ token: user.access_token }) });
-const clock = () =>
-  new Worker(new URL('../../packages/react/src/ticking/ticker.worker.ts', import.meta.url), {
-    type: 'module',
-  });
-const ticker = asked.get('ticker') === 'page' ? pageTicker() : workerTicker(clock);
+const ticker = asked.get('ticker') === 'page' ? pageTicker() : workerTicker(() => new TickerWorker());
 const times = { ttl: Number(asked.get('ttl')), heartbeat: Number(asked.get('heartbeat')), idle: 600 };
 
 function OnlyTheLock() {

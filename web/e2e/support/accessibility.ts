@@ -5,10 +5,10 @@ import type axe from 'axe-core';
 
 const SOURCE = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf-8');
 const COUNTS = new Set(['serious', 'critical']);
-/** The rules that look at colours. All others find the same in the dark. */
+/** The rules about colours. All others have the same result in dark mode. */
 const COLOUR_RULES = ['color-contrast', 'link-in-text-block'];
 
-/** axe finds nothing serious in the page, or in the part of it that `within` selects, light and dark. */
+/** Asserts that axe finds no serious violation in the page, or in its part `within`, light and dark. */
 export async function expectAccessible(
   page: Page,
   { within = 'html' }: { within?: string } = {},
@@ -20,7 +20,7 @@ export async function expectAccessible(
 }
 
 async function violationsIn(page: Page, within: string, options: axe.RunOptions = {}): Promise<string[]> {
-  // Not by a script element: the page's policy would refuse it.
+  // Not by a script element: the page's content security policy would refuse it.
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(await SOURCE);
   const { violations } = await page.evaluate(
     async ([selected, more]) => {

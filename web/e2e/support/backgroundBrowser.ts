@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { type BrowserContext, chromium, expect, type Page } from '@playwright/test';
 import { chromiumPath, flags } from './chromium';
 
-/** Timers of a page that was hidden for this long fire once a minute. Browsers give pages five minutes. */
+/** After this time timers of a hidden page fire once a minute. The default of browsers is five minutes. */
 export const GRACE_SECONDS = 5;
 
 export interface BackgroundBrowser {
@@ -16,8 +16,8 @@ export interface BackgroundBrowser {
 }
 
 /**
- * A browser whose tabs do become hidden: Playwright keeps the focus on every page of a browser that it has started itself,
- * and on none of one that it is only connected to.
+ * A browser whose tabs can be hidden: Playwright keeps every page focused in a browser that it has started, and none in a
+ * browser that it is only connected to.
  */
 export async function startBackgroundBrowser(): Promise<BackgroundBrowser> {
   const profile = await mkdtemp(join(tmpdir(), 'lh-browser-'));
@@ -25,7 +25,7 @@ export async function startBackgroundBrowser(): Promise<BackgroundBrowser> {
   const started = spawn(
     chromiumPath(),
     ['--headless', '--remote-debugging-port=0', `--user-data-dir=${profile}`, throttling, ...flags],
-    // It leaves files in its temporary directory when it is ended.
+    // It leaves files in its temporary directory at its end.
     { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, TMPDIR: profile } },
   );
   const killWithUs = () => started.kill('SIGKILL');

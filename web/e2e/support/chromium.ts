@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs';
 
-// Each window would have a page for the suggestions of its address bar, another for those of a search engine, and a process
-// in reserve: two thirds of the processes, and of a page's start half.
+// Otherwise each window has a page for the suggestions of its address bar, another for those of a search engine, and a spare
+// process: two thirds of the processes, and half of a page's start.
 const UNUSED = [
   'WebUIOmniboxPopup',
   'WebUIOmniboxAimPopup',
   'WebUIOmniboxFullPopup',
   'SpareRendererForSitePerProcess',
 ];
-// What Playwright switches off itself. Of two such flags the browser reads the last, which is ours.
+// The features that Playwright disables. The browser reads only the last such flag, which is this one.
 const BY_PLAYWRIGHT = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',
   'DestroyProfileOnBrowserClose',
@@ -25,7 +25,7 @@ const BY_PLAYWRIGHT = [
   'PreconnectToSearch',
 ];
 
-/** For a browser without a display, as root, that asks nobody for anything. */
+/** For a browser without a display, as root, without requests of its own. */
 export const flags = [
   '--no-sandbox',
   '--disable-gpu',

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 const VITE = fileURLToPath(new URL('../../node_modules/vite/bin/vite.js', import.meta.url));
 const CONFIG = fileURLToPath(new URL('../control/vite.config.ts', import.meta.url));
 
-/** Where a service has it that serves the built directory as `control`. */
+/** The path of the control page, which a service serves in `control`. */
 export const CONTROL_PATH = '/control/index.html';
 
 export async function buildControlPage(directory: string): Promise<void> {

@@ -18,10 +18,10 @@ export interface StoredTexts {
   }[];
 }
 
-/** What is in the SQLite file itself, whatever the server says. Node has no SQLite before 22, Python always has. */
+/** Reads the SQLite file itself. By Python, because Node has no SQLite before 22. */
 export async function storedTexts({ database }: Service, documentId: string): Promise<StoredTexts> {
   const { stdout } = await promisify(execFile)(join(BIN, 'python'), [
-    // The standard library alone: half of the time that it takes to start.
+    // Only the standard library: it starts in half of the time.
     '-I',
     '-S',
     READ_TEXTS,

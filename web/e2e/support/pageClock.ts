@@ -1,6 +1,6 @@
 import type { BrowserContext, Page } from '@playwright/test';
 
-// What a page waits for longer than this, it waits for by its clock: retries, answers that do not come.
+// Longer timers, such as retries and time-outs, follow the page's clock.
 const LONG_MS = 1_000;
 
 interface PageClock {
@@ -12,10 +12,10 @@ interface PageClock {
 type Clocked = Window & { pageClock: PageClock };
 
 /**
- * Gives the pages of a context clocks that can be stopped and set forward, so that what a page does after some time can be
- * seen at once, and looked at for as long as it takes.
+ * Adds clocks to the pages of a context that can be stopped and set forward, so that a later state of a page can be reached at
+ * once, and inspected without a limit.
  *
- * While a clock stands still, timers of a second and more do not fire. Shorter ones do, and so do a Worker's, which reads no clock.
+ * While a clock is stopped, timers of a second and more do not fire. Shorter ones do, and so do a Worker's, which read no clock.
  */
 export async function addClocks(context: BrowserContext): Promise<void> {
   await context.addInitScript(install, LONG_MS);

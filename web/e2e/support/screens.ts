@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, type Page } from '@playwright/test';
 import { expectAccessible } from './accessibility';
-import { Desk } from './desk';
+import { DocumentPage } from './documentPage';
 
 const FOLDER = new URL('../screens/', import.meta.url);
 
@@ -14,18 +14,18 @@ interface ScreenOptions {
 }
 
 /**
- * A picture of the page as it is, kept under that name; of a document's page also the state of the banner, checked by axe.
+ * Saves a screenshot of the page under `name`; on a document's page axe also checks the banner.
  *
- * Times and countdowns are shown as fixed ones, so that a picture changes only when the page does. A picture of a state that
- * has ended meanwhile is not kept, and the test fails.
+ * Times and countdowns are replaced by fixed ones, so that a screenshot changes only with the page. If the state of the banner
+ * changes during the screenshot, it is not saved, and the test fails.
  */
 export async function screen(
-  shown: Desk | Page,
+  shown: DocumentPage | Page,
   name: string,
   { whole = false, dark = false }: ScreenOptions = {},
 ): Promise<void> {
-  const page = shown instanceof Desk ? shown.page : shown;
-  // Nothing is pointed at.
+  const page = shown instanceof DocumentPage ? shown.page : shown;
+  // No element is hovered.
   await page.mouse.move(1, 1);
   await keep(page, name, whole);
   if (dark) {
@@ -33,7 +33,7 @@ export async function screen(
     await keep(page, `${name}-dark`, whole);
     await page.emulateMedia({ colorScheme: 'light' });
   }
-  if (shown instanceof Desk) await expectAccessible(page, { within: '.leasehold-banner' });
+  if (shown instanceof DocumentPage) await expectAccessible(page, { within: '.leasehold-banner' });
 }
 
 async function keep(page: Page, name: string, whole: boolean): Promise<void> {
@@ -42,7 +42,7 @@ async function keep(page: Page, name: string, whole: boolean): Promise<void> {
   do {
     await page.evaluate(stillLife);
     picture = await page.screenshot({ fullPage: whole, animations: 'disabled', caret: 'hide' });
-    // A time that the page has changed while the picture was made is in it.
+    // Repeated if the page has written a time during the screenshot.
   } while ((await page.evaluate(stillLife)) > 0);
   await page.evaluate(restoreTimes);
   expect(await page.evaluate(statusOfBanner), `the state that ${name} shows`).toBe(status);
@@ -55,7 +55,7 @@ function statusOfBanner(): string | null {
   return document.querySelector<HTMLElement>('.leasehold-banner')?.dataset.status ?? null;
 }
 
-/** Shows fixed times. Returns how many others there were. */
+/** Shows fixed times. Returns the number of other times. */
 function stillLife(): number {
   scrollTo(0, 0);
   const view = window as unknown as { fixed?: Map<Text, { was: string; is: string }> };
@@ -78,7 +78,7 @@ function stillLife(): number {
 
 function restoreTimes(): void {
   const view = window as unknown as { fixed?: Map<Text, { was: string; is: string }> };
-  // What the page has changed since is newer.
+  // A text that the page has changed since then is newer.
   for (const [node, { was, is }] of view.fixed ?? []) if (node.data === is) node.data = was;
   delete view.fixed;
 }

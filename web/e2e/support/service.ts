@@ -19,14 +19,14 @@ export interface ServiceTimes {
   readonly ttl: number;
   readonly heartbeat: number;
   readonly idle: number;
-  /** What a holder has, to save before a take-over. */
+  /** The time in which a holder can save before a take-over. */
   readonly saveWithin: number;
 }
 
 export interface Service {
   readonly address: string;
   readonly database: string;
-  /** The file with what it writes to stderr. */
+  /** The file with its stderr. */
   readonly log: string;
   readonly times: ServiceTimes;
 }
@@ -37,9 +37,9 @@ export interface RunningService extends Service {
 }
 
 /**
- * The real server with its demo team, on a free port of loopback and with data of its own. It answers when this returns.
+ * Starts the real server with its demo team, on a free loopback port and with its own data. Resolves once it answers.
  *
- * `pageDir` is a built page that stands in for the product's.
+ * `pageDir` is a built page that replaces the product's.
  */
 export async function startService(
   times: ServiceTimes,
@@ -81,9 +81,9 @@ function settings(
     LEASEHOLD_DOCUMENT_HEARTBEAT: String(heartbeat),
     LEASEHOLD_DOCUMENT_IDLE: String(idle),
     LEASEHOLD_DOCUMENT_SAVE_WITHIN: String(saveWithin),
-    // A store that is not scheduled for some seconds has not failed.
+    // A store that gets no processor for some seconds has not failed.
     LEASEHOLD_TIMEOUT: '30',
-    // One address signs in for everybody, over and over.
+    // All logins come from one address.
     LEASEHOLD_RATE_SIGN_IN: 'off',
     LEASEHOLD_ARGON2_TIME_COST: '1',
     LEASEHOLD_ARGON2_MEMORY_KIB: '64',
@@ -111,7 +111,7 @@ async function end(server: ChildProcess): Promise<void> {
   clearTimeout(limit);
 }
 
-/** The embedded store outlives its last client by some seconds, and removes its socket when it ends. */
+/** The embedded store outlives its last client by some seconds, and removes its socket at its end. */
 async function storeEnded(directory: string): Promise<void> {
   const until = Date.now() + LIMIT_MS;
   while (existsSync(join(directory, 'server.sock')) && Date.now() < until) await sleep(100);

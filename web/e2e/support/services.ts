@@ -4,18 +4,18 @@ import { join } from 'node:path';
 import { buildControlPage } from './controlPage';
 import { ROOT, type RunningService, type Service, type ServiceTimes, startService } from './service';
 
-/** How long a lock is held by a page that has gone. */
+/** How long the lock of a closed page lasts. */
 export type Holds = 'long' | 'short';
 
 const TIMES: Readonly<Record<Holds, ServiceTimes>> = {
-  // Nothing ends by itself while a test runs, however slow the machine is.
+  // Nothing expires during a test, also on a slow machine.
   long: { ttl: 120, heartbeat: 5, idle: 300, saveWithin: 60 },
-  // For tests that wait for an end. A browser that gets no processor for some seconds still keeps its lock.
+  // For tests that wait for an expiry. A browser that gets no processor for some seconds still keeps its lock.
   short: { ttl: 10, heartbeat: 2, idle: 300, saveWithin: 3 },
 };
 const VARIABLE = 'E2E_SERVICES';
 
-/** One of the services that all tests share. Documents are a test's own, people are not. */
+/** One of the services that all tests share. Each test has its own documents; the users are shared. */
 export function sharedService(holds: Holds): Service {
   const services = process.env[VARIABLE];
   if (services === undefined) throw new Error('The services are started before all tests');
@@ -23,9 +23,9 @@ export function sharedService(holds: Holds): Service {
 }
 
 /**
- * Starts the services before the first test. Returns what stops them.
+ * Starts the services before the first test. Returns a function that stops them.
  *
- * Everything that the tests and their browsers write is in one temporary directory, which is removed at the end.
+ * All files of the tests and their browsers are in one temporary directory, which is removed at the end.
  */
 export default async function startServices(): Promise<() => Promise<void>> {
   const scratch = await mkdtemp(join(tmpdir(), 'lh-e2e-'));
@@ -47,7 +47,7 @@ export default async function startServices(): Promise<() => Promise<void>> {
   return stopAll;
 }
 
-/** Serves the product's page, and the one of `control` beside it. */
+/** Serves the product's page and the control page. */
 async function startWithControlPage(scratch: string): Promise<RunningService> {
   const pageDir = join(scratch, 'page');
   await cp(join(ROOT, 'src', 'leasehold', 'server', 'page'), pageDir, { recursive: true });

@@ -1,14 +1,14 @@
 import { type BrowserContext, type BrowserContextOptions, test as base, expect } from '@playwright/test';
+import { ApiClient, type Name } from './apiClient';
+import { reportBrowserErrors } from './browserErrors';
 import { type StoredTexts, storedTexts } from './database';
-import { Desk, signIn } from './desk';
+import { DocumentPage, signIn } from './documentPage';
 import { addClocks } from './pageClock';
-import { Caller, type Name } from './people';
 import type { Service } from './service';
 import { type Holds, sharedService } from './services';
-import { watchForTrouble } from './trouble';
 import { startWatchdog } from './watchdog';
 
-/** A document of the demo team that nobody has touched: version 1 says `FIRST`. */
+/** A new document of the demo team: version 1 is `FIRST`. */
 interface Fresh {
   readonly id: string;
   readonly title: string;
@@ -29,10 +29,10 @@ export interface TestOptions {
 
 interface TestFixtures extends TestOptions {
   readonly service: Service;
-  readonly olga: Caller;
+  readonly olga: ApiClient;
   readonly fresh: Fresh;
   /** Opens a browser context of its own and signs in, at the fresh document or another page. */
-  readonly open: (name: Name, options?: OpenOptions) => Promise<Desk>;
+  readonly open: (name: Name, options?: OpenOptions) => Promise<DocumentPage>;
 }
 
 export const FIRST = 'The harbour opens at nine.';
@@ -60,7 +60,7 @@ export const test = base.extend<TestFixtures, { readonly watchdog: undefined }>(
   },
 
   olga: async ({ service }, use) => {
-    await use(await Caller.signIn(service, 'Olga'));
+    await use(await ApiClient.signIn(service, 'Olga'));
   },
 
   fresh: async ({ service, olga }, use) => {
@@ -73,21 +73,21 @@ export const test = base.extend<TestFixtures, { readonly watchdog: undefined }>(
 
   open: async ({ browser, service, fresh }, use) => {
     const contexts: BrowserContext[] = [];
-    const troubles: string[] = [];
+    const errors: string[] = [];
     await use(async (name, { at, hasClock = false, ...options } = {}) => {
       const context = await browser.newContext(options);
       contexts.push(context);
-      watchForTrouble(context, (trouble) => troubles.push(`${name}: ${trouble}`));
+      reportBrowserErrors(context, (error) => errors.push(`${name}: ${error}`));
       if (hasClock) await addClocks(context);
       const page = await context.newPage();
       await page.goto(at === undefined ? fresh.url : `${service.address}${at}`);
       await signIn(page, name);
-      const desk = new Desk(page);
-      if (at === undefined) await expect(desk.editor).toContainText(FIRST.slice(0, 5));
-      return desk;
+      const documentPage = new DocumentPage(page);
+      if (at === undefined) await expect(documentPage.editor).toContainText(FIRST.slice(0, 5));
+      return documentPage;
     });
     await Promise.all(contexts.map((context) => context.close()));
-    expect(troubles).toEqual([]);
+    expect(errors).toEqual([]);
   },
 });
 

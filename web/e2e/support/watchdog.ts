@@ -3,8 +3,8 @@ import { Worker } from 'node:worker_threads';
 const BEAT_MS = 1_000;
 
 /**
- * Ends this process if its main thread is stuck in a loop for longer than `limitMs`, and prints where. Its test fails then, and the
- * others go on. A promise that never resolves is not its concern: the time limit of a test ends that.
+ * Ends this process if its main thread is stuck in a loop for longer than `limitMs`, and prints the stack. Its test fails then,
+ * and the others continue. For a promise that never resolves the time limit of a test applies.
  */
 export function startWatchdog(limitMs: number): () => Promise<void> {
   const beats = new Int32Array(new SharedArrayBuffer(4));

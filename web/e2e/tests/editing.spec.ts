@@ -1,8 +1,8 @@
+import { holdRequests } from '../support/heldRequests';
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
-import { heldBack } from '../support/traffic';
 
-test('the first key takes the lock, and everybody else sees who edits and cannot type', async ({
+test('the first key takes the lock, and all others see who edits and cannot type', async ({
   open,
   fresh,
   olga,
@@ -24,11 +24,11 @@ test('the first key takes the lock, and everybody else sees who edits and cannot
   await ben.editor.press('Control+End');
   await ben.editor.pressSequentially('Not from me.');
   await expect(ben.editor).toHaveText(FIRST);
-  // Ben is no owner.
+  // Ben is not an owner.
   await expect(ben.banner.getByRole('button')).toHaveCount(0);
 });
 
-test('what somebody else edits can be read, selected and copied', async ({ open, fresh, olga }) => {
+test('a document that another user edits can be read, selected and copied', async ({ open, fresh, olga }) => {
   await olga.acquire(fresh.id);
   const ben = await open('Ben');
   await ben.isAt('other');
@@ -37,7 +37,7 @@ test('what somebody else edits can be read, selected and copied', async ({ open,
   await olga.release(fresh.id);
 });
 
-test('stopping saves the text, gives the lock back, and everybody reads the new text', async ({
+test('a stop saves the text and releases the lock, and all others read the new text', async ({
   open,
   fresh,
   olga,
@@ -47,7 +47,7 @@ test('stopping saves the text, gives the lock back, and everybody reads the new 
   await ana.take(' It closes at six.');
   await ana.press('Stop editing');
   await ana.isAt('free');
-  await expect(ana.sentence).toHaveText('You have stopped editing. Just type to go on');
+  await expect(ana.sentence).toHaveText('You stopped editing. Type to continue');
   await screen(ana, 'released');
   await expect(ana.saveState).toHaveText(/^Saved as version 2 at/);
   const { versions } = await fresh.stored();
@@ -84,23 +84,25 @@ test('a viewer sees who edits, and never gets the lock', async ({ open, fresh, o
   await expect(vera.banner.getByRole('button')).toHaveCount(0);
 });
 
-test('whoever was slower finds what they typed, after a reload too, and can put it in', async ({
+test('a user who was slower finds the typed text, also after a reload, and can restore it', async ({
   open,
   fresh,
   olga,
 }) => {
   const ben = await open('Ben');
   await ben.isAt('free');
-  const acquire = await heldBack(ben.page, 'POST', /\/lock$/);
+  const acquire = await holdRequests(ben.page, 'POST', /\/lock$/);
   await ben.type(' Bring');
   await acquire.asked;
   await olga.acquire(fresh.id);
   acquire.letThrough();
 
   await ben.isAt('other');
-  await expect(ben.sentence).toContainText('Somebody was faster. What you typed is kept in this browser');
+  await expect(ben.sentence).toContainText(
+    'Someone else started editing first. Your text is stored in this browser',
+  );
   await expect(ben.editor).toHaveText(FIRST);
-  const offer = ben.page.getByRole('region', { name: 'There is text of yours that is not in the document' });
+  const offer = ben.page.getByRole('region', { name: 'You have text that is not in the document' });
   await expect(offer).toBeVisible();
   await offer.getByRole('button', { name: 'Compare' }).click();
   await expect(offer.getByText('Bring')).toBeVisible();
@@ -111,7 +113,7 @@ test('whoever was slower finds what they typed, after a reload too, and can put 
   await expect(offer).toBeVisible();
   await olga.release(fresh.id);
   await ben.isAt('free');
-  await offer.getByRole('button', { name: 'Replace with mine' }).click();
+  await offer.getByRole('button', { name: 'Replace with this text' }).click();
   await ben.isAt('mine');
   await expect(ben.editor).toHaveText(`${FIRST} Bring`);
   await ben.press('Stop editing');

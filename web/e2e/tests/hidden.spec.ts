@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from '@playwright/test';
+import { ApiClient } from '../support/apiClient';
 import { type BackgroundBrowser, hide, startBackgroundBrowser } from '../support/backgroundBrowser';
 import { CONTROL_PATH } from '../support/controlPage';
-import { Desk, signIn } from '../support/desk';
-import { Caller } from '../support/people';
+import { DocumentPage, signIn } from '../support/documentPage';
 import { sharedService } from '../support/services';
 import { expect, test } from '../support/test';
 
-// Timers of a hidden page fire once a minute, so a hold that depends on them may end as late as that.
+// Timers of a hidden page fire once a minute, so a hold that depends on them may end that late.
 const LATEST_MS = 180_000;
 
-/** A page that held a lock when it was hidden. */
+/** A page that holds a lock when it is hidden. */
 interface HiddenPage {
   readonly id: string;
   readonly page: Page;
@@ -18,18 +18,18 @@ interface HiddenPage {
 }
 
 let browser: BackgroundBrowser;
-let olga: Caller;
+let olga: ApiClient;
 let product: HiddenPage;
 let byWorker: HiddenPage;
 let byAsking: HiddenPage;
 let byPageTimer: HiddenPage;
 
-// Both tests look at pages that were hidden for the same time, in one browser.
+// Both tests inspect pages that were hidden at the same time, in one browser.
 test.describe.configure({ mode: 'default' });
 test.beforeAll(async () => {
   const { address, times } = sharedService('short');
   browser = await startBackgroundBrowser();
-  olga = await Caller.signIn({ address }, 'Olga');
+  olga = await ApiClient.signIn({ address }, 'Olga');
   const open = async (title: string, path: (id: string) => string, edit: (page: Page) => Promise<void>) => {
     const id = await olga.create(title);
     const page = await browser.context.newPage();
@@ -46,13 +46,13 @@ test.beforeAll(async () => {
         await expect(page.getByRole('status')).toHaveText('mine');
       },
     );
-  // The first, since it expects to sign in: the others have the same cookies.
+  // Opened first, because it expects the login: the others have the same cookies.
   product = await open(
     'Harbour rules',
     (id) => `/documents/${id}`,
     async (page) => {
       await signIn(page, 'Ana');
-      await new Desk(page).take('Dogs wait outside.');
+      await new DocumentPage(page).take('Dogs wait outside.');
     },
   );
   byWorker = await openControl('ticker=worker&socket=no');
@@ -63,7 +63,7 @@ test.beforeAll(async () => {
   await expect
     .poll(async () => (await olga.lock(byPageTimer.id)).locked, { timeout: LATEST_MS, intervals: [500] })
     .toBe(false);
-  // What had stopped with the page's timers would end by now.
+  // A hold without heartbeats would have ended by now.
   await sleep(1000 * times.ttl);
 });
 test.afterAll(() => browser?.stop());
@@ -73,13 +73,13 @@ test('a hidden tab keeps its lock', async () => {
   expect(await product.page.evaluate(() => document.visibilityState)).toBe('hidden');
 });
 
-test('a hidden tab’s Worker keeps its lock, and so does the server’s asking; timers of the page alone do not', async () => {
+test('a hidden tab keeps its lock by a Worker or by the server’s requests, but not by the page’s timers', async () => {
   await expectStillHeld(byWorker);
   await expectStillHeld(byAsking);
   expect((await olga.lock(byPageTimer.id)).locked).toBe(false);
 });
 
-/** One hold, one fence: a lock that was lost and taken again has another one. */
+/** The same fence is the same hold: a lock that was lost and taken again has another one. */
 async function expectStillHeld({ id, fence }: HiddenPage): Promise<void> {
   const { locked, version } = await olga.lock(id);
   expect({ locked, fence: version.fence }).toEqual({ locked: true, fence });

@@ -1,9 +1,9 @@
+import type { ApiClient } from '../support/apiClient';
 import { skip, startClock, stopClock } from '../support/pageClock';
-import type { Caller } from '../support/people';
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
 
-test('who does nothing is warned, then the text is saved and the lock given back, and the next key goes on', async ({
+test('an idle user is warned, then the text is saved and the lock released, and the next key continues', async ({
   open,
   fresh,
   olga,
@@ -14,25 +14,23 @@ test('who does nothing is warned, then the text is saved and the lock given back
   await stopClock(ana.page);
   await ana.take(' Dogs wait outside.');
   await ben.isAt('other');
-  // Whoever just takes away the mouse is idle; typing, moving and scrolling in the text are not.
+  // Moving the mouse away is no activity; typing, moving and scrolling in the text are.
   await ana.page.mouse.move(5, 5);
   const countdown = ana.banner.getByText(/^[1-5] s$/);
   await skip(ana.page, service.times.idle - 6);
-  // The page has noticed the time when it sends a heartbeat.
+  // A heartbeat shows that the page has processed the time.
   await expect.poll(() => idleSeconds(olga, fresh.id)).toBeGreaterThan(service.times.idle - 10);
   await expect(ana.saveState).toHaveText(/^Saved as version 2/);
   await expect(countdown).toHaveCount(0);
   await skip(ana.page, 2);
   await expect(countdown).toHaveText('4 s');
-  await expect(ana.sentence).toHaveText('Still there? Your text will be saved and the document given back');
+  await expect(ana.sentence).toHaveText('Still there? Your text will be saved and the document released');
   await screen(ana, 'idle-countdown');
 
   await skip(ana.page, 4);
   await ana.isAt('free');
   await startClock(ana.page);
-  await expect(ana.sentence).toHaveText(
-    'Saved and given back, since nothing happened for a while. Just type to go on',
-  );
+  await expect(ana.sentence).toHaveText('Saved and released after inactivity. Type to continue');
   await screen(ana, 'released-idle');
   expect((await fresh.stored()).versions.at(-1)).toMatchObject({ text: `${FIRST} Dogs wait outside.` });
   expect((await olga.lock(fresh.id)).locked).toBe(false);
@@ -61,8 +59,8 @@ test('a key during the countdown ends it', async ({ open, service }) => {
   await ana.isAt('mine');
 });
 
-/** For how long the holder was idle, as of its last heartbeat. */
-async function idleSeconds(caller: Caller, documentId: string): Promise<number> {
+/** The idle time of the holder, as of its last heartbeat. */
+async function idleSeconds(caller: ApiClient, documentId: string): Promise<number> {
   const since = (await caller.lock(documentId)).lock_holder?.idle_since;
   return since ? Date.now() / 1000 - since : 0;
 }

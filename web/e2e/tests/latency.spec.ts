@@ -1,16 +1,16 @@
 import type { Page } from '@playwright/test';
-import type { Desk } from '../support/desk';
+import type { DocumentPage } from '../support/documentPage';
 import { expect, test } from '../support/test';
 
 const ROUNDS = 12;
-// What is promised, on a machine that does nothing else.
+// The promise, on an otherwise idle machine.
 const LIMIT_MS = 100;
-// The change comes some time between the request and its answer, so this is longer than what is promised.
+// The change happens between the request and its answer, so this is longer than the promise.
 const WHOLE_LIMIT_MS = 200;
-// On a busy machine everything takes longer: a change then takes at most as long as so many bare round trips.
+// On a busy machine everything is slower: a change then takes at most this many bare round trips.
 const ROUND_TRIPS = 5;
 
-test('a change of the lock is on the screen of whoever watches within 100 ms, and is not polled for', async ({
+test('a change of the lock is on a watcher’s screen within 100 ms, without polling', async ({
   open,
   fresh,
   olga,
@@ -41,7 +41,7 @@ test('a change of the lock is on the screen of whoever watches within 100 ms, an
   const figures = `from the answer ${median(fromAnswered).toFixed(0)} ms, from the request ${median(fromAsked).toFixed(0)} ms; a bare request and a bare paint ${median(bare).toFixed(0)} ms`;
   test.info().annotations.push({ type: 'median, change to painted banner', description: figures });
   process.stdout.write(`    change of the lock to painted banner, median of ${2 * ROUNDS}: ${figures}\n`);
-  // Each change has come over the socket, and the page has asked for none.
+  // Each change arrived over the socket, and the page has requested none.
   await expect.poll(() => traffic.lockEvents() - eventsBefore).toBeGreaterThanOrEqual(2 * ROUNDS);
   const asked = traffic.requests.slice(requestsBefore).filter((request) => request.endsWith('/lock'));
   expect(asked).toEqual([]);
@@ -52,11 +52,11 @@ test('a change of the lock is on the screen of whoever watches within 100 ms, an
 
 interface Traffic {
   readonly requests: readonly string[];
-  /** How many messages about a lock have come over the page's sockets. */
+  /** The number of lock messages over the page's sockets. */
   lockEvents(): number;
 }
 
-/** What the page asks for and is sent, from now on. */
+/** The page's requests and received messages, from now on. */
 function recordTraffic(page: Page): Traffic {
   const requests: string[] = [];
   let events = 0;
@@ -69,7 +69,7 @@ function recordTraffic(page: Page): Traffic {
   return { requests, lockEvents: () => events };
 }
 
-/** Milliseconds that a request to the server and a paint of the page take, as they are when nothing else is to be done. */
+/** Milliseconds of a request to the server with a paint of the page, without other work. */
 async function bareRoundTrip(page: Page, request: () => Promise<unknown>): Promise<number> {
   const began = wallClock();
   await request();
@@ -94,8 +94,8 @@ interface Paint {
 
 type Recording = Window & { paints: Paint[] };
 
-/** Notes when each change of the banner has been painted, by the clock on the wall. */
-async function recordPaints({ banner }: Desk): Promise<void> {
+/** Records the time at which each change of the banner was painted, by the wall clock. */
+async function recordPaints({ banner }: DocumentPage): Promise<void> {
   await banner.evaluate((element) => {
     const paints: Paint[] = [];
     (window as unknown as Recording).paints = paints;
@@ -103,7 +103,7 @@ async function recordPaints({ banner }: Desk): Promise<void> {
       const status = element.dataset.status ?? '';
       requestAnimationFrame(() => {
         const painted = new MessageChannel();
-        // A task after the frame's own work: by then it has been painted.
+        // A task after the frame's own work: the frame is painted by then.
         painted.port1.onmessage = () =>
           paints.push({ status, at: performance.timeOrigin + performance.now() });
         painted.port2.postMessage(null);
@@ -112,7 +112,7 @@ async function recordPaints({ banner }: Desk): Promise<void> {
   });
 }
 
-async function paintOf({ page }: Desk, status: string, after: number): Promise<number> {
+async function paintOf({ page }: DocumentPage, status: string, after: number): Promise<number> {
   const found = await page.waitForFunction(
     ([wanted, since]) =>
       (window as unknown as Recording).paints.find((paint) => paint.status === wanted && paint.at > since)

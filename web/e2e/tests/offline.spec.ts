@@ -1,7 +1,7 @@
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
 
-test('offline and back in time: typing goes on, the lock is kept, everything is saved', async ({
+test('after a short outage typing continues, the lock is kept, everything is saved', async ({
   open,
   fresh,
   olga,
@@ -12,10 +12,10 @@ test('offline and back in time: typing goes on, the lock is kept, everything is 
   const { fence } = (await olga.lock(fresh.id)).version;
   await ana.page.context().setOffline(true);
   await ana.isAt('offline');
-  await expect(ana.sentence).toHaveText('Connection lost, your text is kept Retrying…');
+  await expect(ana.sentence).toHaveText('Connection lost. Your text is stored in this browser Retrying…');
   await screen(ana, 'offline', { dark: true });
   await ana.type(' And cats.');
-  await expect(ana.saveState).toHaveText('Kept in this browser');
+  await expect(ana.saveState).toHaveText('Stored in this browser');
   await ana.page.context().setOffline(false);
   await ana.isAt('mine');
   await ana.press('Stop editing');
@@ -27,7 +27,7 @@ test('offline and back in time: typing goes on, the lock is kept, everything is 
   await expect(ben.editor).toHaveText(`${FIRST} Dogs wait outside. And cats.`);
 });
 
-test('a reader who was offline sees the truth when the network is back', async ({ open, fresh, olga }) => {
+test('a reader sees the current state when the network is back', async ({ open, fresh, olga }) => {
   const ben = await open('Ben');
   await ben.isAt('free');
   await ben.page.context().setOffline(true);

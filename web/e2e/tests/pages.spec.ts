@@ -1,17 +1,11 @@
 import { expectAccessible } from '../support/accessibility';
-import { Desk, signIn } from '../support/desk';
+import { DocumentPage, signIn } from '../support/documentPage';
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
 
 const PHONE = { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true };
 
-test('every page can be used by everybody, light and dark', async ({
-  open,
-  fresh,
-  olga,
-  browser,
-  service,
-}) => {
+test('every page is accessible, light and dark', async ({ open, fresh, olga, browser, service }) => {
   const stranger = await browser.newPage();
   await stranger.goto(service.address);
   await expect(stranger.getByRole('heading', { name: 'Sign in' })).toBeVisible();
@@ -28,11 +22,11 @@ test('every page can be used by everybody, light and dark', async ({
   const pages = [
     ['/documents', 'Documents'],
     ['/documents/new', 'New document'],
-    ['/editing-now', 'Who edits what now'],
+    ['/editing-now', 'Editing now'],
     [`/documents/${fresh.id}`, fresh.title],
     [`/documents/${fresh.id}/history`, `History of ${fresh.title}`],
     [`/documents/${fresh.id}/versions/1`, `${fresh.title}: Version 1`],
-    ['/documents/none-of-that-name', 'There is nothing here'],
+    ['/documents/none-of-that-name', 'Page not found'],
   ] as const;
   for (const [path, heading] of pages) {
     await page.goto(`${service.address}${path}`);
@@ -43,10 +37,7 @@ test('every page can be used by everybody, light and dark', async ({
   await olga.release(fresh.id);
 });
 
-test('an address that was kept leads to its page after signing in, and after every reload', async ({
-  open,
-  fresh,
-}) => {
+test('an address leads to its page after the login, and after every reload', async ({ open, fresh }) => {
   const ana = await open('Ana');
   expect(ana.page.url()).toBe(fresh.url);
   await ana.page.reload();
@@ -60,11 +51,11 @@ test('an address that was kept leads to its page after signing in, and after eve
   await ana.isAt('free');
 });
 
-test('lists show who edits what, as it happens', async ({ open, fresh }) => {
+test('lists show live who edits what', async ({ open, fresh }) => {
   const ben = await open('Ben', { at: '/documents' });
   const olga = await open('Olga', { at: '/editing-now' });
   const ana = await open('Ana');
-  // Documents of earlier tests have the same title: the newest is the first.
+  // Documents of earlier tests have the same title: the newest is listed first.
   const row = ben.page.getByRole('listitem').filter({ has: ben.page.locator(`a[href$="${fresh.id}"]`) });
   await expect(row).toBeVisible();
   await expect(row).not.toContainText('Being edited');
@@ -79,13 +70,10 @@ test('lists show who edits what, as it happens', async ({ open, fresh }) => {
   await expect(edited).toHaveCount(0);
 });
 
-test('the page speaks German to whoever prefers it, and the other language when asked', async ({
-  open,
-  fresh,
-}) => {
+test('the page is in German if the browser prefers it, and can be switched', async ({ open, fresh }) => {
   const ana = await open('Ana', { locale: 'de-DE' });
   await expect(ana.page.locator('html')).toHaveAttribute('lang', 'de');
-  await expect(ana.sentence).toHaveText('Niemand bearbeitet das Dokument. Einfach lostippen');
+  await expect(ana.sentence).toHaveText('Niemand bearbeitet das Dokument. Tippen Sie, um zu beginnen');
   await ana.take(' Hunde warten draußen.');
   await expect(ana.sentence).toHaveText('Sie bearbeiten dieses Dokument');
   await screen(ana, 'mine-german');
@@ -97,20 +85,20 @@ test('the page speaks German to whoever prefers it, and the other language when 
   await ana.isAt('mine');
   await expect(ana.editor).toHaveText(`${FIRST} Hunde warten draußen.`);
 
-  const again = new Desk(await ana.page.context().newPage());
+  const again = new DocumentPage(await ana.page.context().newPage());
   await again.page.goto(fresh.url);
   await expect(again.sentence).toHaveText('You are editing in another tab');
 });
 
-test('it can be used on a phone', async ({ open, browser, service }) => {
-  const door = await browser.newPage(PHONE);
-  await door.goto(service.address);
-  await expect(door.getByRole('heading', { name: 'Sign in' })).toBeVisible();
-  await fitsTheWidth(new Desk(door));
-  await signIn(door, 'Ben');
-  await expect(door.getByRole('heading', { name: 'Documents' })).toBeVisible();
-  await fitsTheWidth(new Desk(door));
-  await door.close();
+test('the page can be used on a phone', async ({ open, browser, service }) => {
+  const loginPage = await browser.newPage(PHONE);
+  await loginPage.goto(service.address);
+  await expect(loginPage.getByRole('heading', { name: 'Sign in' })).toBeVisible();
+  await fitsTheWidth(new DocumentPage(loginPage));
+  await signIn(loginPage, 'Ben');
+  await expect(loginPage.getByRole('heading', { name: 'Documents' })).toBeVisible();
+  await fitsTheWidth(new DocumentPage(loginPage));
+  await loginPage.close();
 
   const ana = await open('Ana', PHONE);
   const olga = await open('Olga', PHONE);
@@ -129,8 +117,8 @@ test('it can be used on a phone', async ({ open, browser, service }) => {
   await screen(ana, 'phone-taken');
 });
 
-/** Nothing has to be scrolled sideways, and every button of the banner is as large as a fingertip. */
-async function fitsTheWidth({ page, banner }: Desk): Promise<void> {
+/** The page does not scroll sideways, and every button of the banner is as high as a fingertip. */
+async function fitsTheWidth({ page, banner }: DocumentPage): Promise<void> {
   expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
   for (const button of await banner.getByRole('button').all()) {
     expect((await button.boundingBox())?.height).toBeGreaterThanOrEqual(44);

@@ -1,15 +1,15 @@
-import { Desk } from '../support/desk';
+import { DocumentPage } from '../support/documentPage';
 import { startClock, stopClock } from '../support/pageClock';
 import { screen } from '../support/screens';
 import { expect, FIRST, test } from '../support/test';
 
-test('a second tab of the same person is told, and can go on with the text', async ({ open, fresh }) => {
+test('a second tab of the same user shows the lock, and can continue the text', async ({ open, fresh }) => {
   const first = await open('Ana');
   await first.take(' Dogs wait outside.');
   await first.page.getByRole('button', { name: 'Save now' }).click();
   await expect(first.saveState).toHaveText(/^Saved as version 2/);
 
-  const second = new Desk(await first.page.context().newPage());
+  const second = new DocumentPage(await first.page.context().newPage());
   await second.page.goto(fresh.url);
   await second.isAt('other-tab');
   await expect(second.sentence).toHaveText('You are editing in another tab');
@@ -29,10 +29,10 @@ test('a second tab of the same person is told, and can go on with the text', asy
   expect((await fresh.stored()).drafts).toEqual([]);
 });
 
-test('text that the first tab had not saved is saved before the second goes on', async ({ open, fresh }) => {
+test('unsaved text of the first tab is saved before the second continues', async ({ open, fresh }) => {
   const first = await open('Ana');
-  // Before anything is typed: while a page is loaded, ten seconds may pass, and the text be saved by itself.
-  const second = new Desk(await first.page.context().newPage());
+  // Before typing: loading a page may take ten seconds, and the autosave would run.
+  const second = new DocumentPage(await first.page.context().newPage());
   await second.page.goto(fresh.url);
   await second.isAt('free');
   await first.take(' Dogs wait outside.');
@@ -47,14 +47,11 @@ test('text that the first tab had not saved is saved before the second goes on',
   expect(drafts).toEqual([]);
 });
 
-test('going on in another browser does not wait: what was not saved becomes a draft', async ({
-  open,
-  fresh,
-}) => {
+test('continuing in another browser does not wait: unsaved text becomes a draft', async ({ open, fresh }) => {
   const first = await open('Ana', { hasClock: true });
   const second = await open('Ana');
   await second.isAt('free');
-  // Ten seconds after the last key the text would be saved by itself.
+  // The autosave would run ten seconds after the last key.
   await stopClock(first.page);
   await first.take(' Dogs wait outside.');
   await second.isAt('other-tab');
@@ -70,7 +67,7 @@ test('going on in another browser does not wait: what was not saved becomes a dr
   await screen(first, 'moved-elsewhere');
 });
 
-test('closing the tab saves the text and gives the lock back at once', async ({ open, fresh, olga }) => {
+test('closing the tab saves the text and releases the lock at once', async ({ open, fresh, olga }) => {
   const ana = await open('Ana');
   const ben = await open('Ben');
   await ana.take(' Dogs wait outside.');

@@ -6,7 +6,7 @@ export default defineConfig({
     lib: {
       entry: {
         index: fileURLToPath(new URL('src/index.ts', import.meta.url)),
-        'ticker.worker': fileURLToPath(new URL('src/ticking/ticker.worker.ts', import.meta.url)),
+        'ticker.worker': fileURLToPath(new URL('src/clock/ticker.worker.ts', import.meta.url)),
       },
       formats: ['es'],
     },
@@ -19,7 +19,7 @@ export default defineConfig({
     include: ['tests/**/*.test.{ts,tsx}'],
     setupFiles: ['tests/setup.ts'],
     sequence: { shuffle: true },
-    // Every test cleans up after itself; a browser for each file would take most of the time.
+    // Every test cleans up after itself; a new environment for each file would take most of the time.
     isolate: false,
     testTimeout: 60_000,
     restoreMocks: true,

@@ -1,4 +1,4 @@
-"""``leasehold files lock | unlock | ls | history | restore``. Each loads what it needs when it runs."""
+"""The commands ``leasehold files lock | unlock | ls | history | restore``. Each imports what it needs when it runs."""
 
 # ruff: noqa: PLC0415 - see above
 
@@ -7,20 +7,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leasehold.cli import options
-from leasehold.cli.errors import FailureError
-from leasehold.cli.exit_codes import Exit
+from leasehold.cli.errors import CliError
+from leasehold.cli.exit_codes import ExitCode
 from leasehold.cli.parser import Argument, Group, Option
 
 if TYPE_CHECKING:
-    from leasehold.cli.files.open_session import Which
+    from leasehold.cli.files.open_session import SessionOptions
     from leasehold.files.sessions.entries import Access
 
 files = Group(
     "leasehold files",
     """Read and write locks for files, for several agents or tools on one project.
 
-Everybody who works on the files must lock them in the same way: nobody is kept from a file by force. A lock belongs
-to a session, which only its secret acts for.
+The locks are advisory: everyone who works on the files must lock them in the same way. A lock belongs to a session,
+and acting for a session needs its secret.
 
 leasehold files lock src/app.py -- make format
 
@@ -35,11 +35,11 @@ leasehold files unlock src/app.py
     options.FILE_PATH,
     Argument(
         "COMMAND",
-        "What to run meanwhile, and its arguments, after two dashes.",
+        "A command to run under the lock, and its arguments, after two dashes.",
         is_required=False,
         is_many=True,
     ),
-    Option("--read", "Lock it for reading: others may read it, nobody may write it.", bool),
+    Option("--read", "Lock it for reading: others may read it, but not write it.", bool),
     Option(
         "--ttl",
         "Seconds it stays locked, at most 300; with a command it is renewed. Default: LOCK_TTL_MS, else 30.",
@@ -53,7 +53,7 @@ leasehold files unlock src/app.py
         variable="LEASEHOLD_WAIT",
         metavar="SECONDS|forever",
     ),
-    Option("--purpose", "What for, shown to others.", metavar="TEXT"),
+    Option("--purpose", "The purpose shown to others.", metavar="TEXT"),
     Option(
         "--grace", "Seconds between SIGTERM and SIGKILL when the lock is lost.", float, 5, metavar="SECONDS"
     ),
@@ -76,12 +76,12 @@ def lock(
 ) -> int:
     """Lock a file for a while, or while a command runs: leasehold files lock PATH -- COMMAND…
 
-    With a command the file is locked until it ends, and its exit code is passed on;
-    see leasehold run --help for the rest. It finds its fence in LEASEHOLD_FENCE and the
-    file in LEASEHOLD_NAME.
+    With a command the file is locked until the command ends, and leasehold exits with its
+    code; see leasehold run --help for the rest. The command finds its fence in
+    LEASEHOLD_FENCE and the file in LEASEHOLD_NAME.
 
-    Without one the file stays locked for --ttl seconds, or until leasehold files unlock.
-    A secret for the session is made and kept if there is none yet.
+    Without a command the file stays locked for --ttl seconds, or until leasehold files
+    unlock. If the session has no secret yet, one is created and kept.
 
     leasehold files lock notes.md -- $EDITOR notes.md
 
@@ -89,30 +89,30 @@ def lock(
     """
     import asyncio
 
-    from leasehold.cli.files import lock as files_locking
+    from leasehold.cli.files.lock import lock_and_run, lock_for_a_while
 
-    which = _which(**where)
+    session_options = _session_options(**where)
     access: Access = "read" if read else "write"
-    terms = {"ttl": ttl, "wait": options.seconds_to_wait(wait), "purpose": purpose}
+    lock_options = {"ttl": ttl, "wait": options.parse_wait(wait), "purpose": purpose}
     if command:
-        return asyncio.run(files_locking.lock_and_run(which, path, command, access, grace=grace, **terms))
-    files_locking.lock_for_a_while(which, path, access, in_json=json, **terms)
-    return Exit.DONE
+        return asyncio.run(lock_and_run(session_options, path, command, access, grace=grace, **lock_options))
+    lock_for_a_while(session_options, path, access, in_json=json, **lock_options)
+    return ExitCode.DONE
 
 
 @files.command(
     Argument("PATH", "The files.", is_required=False, is_many=True),
-    Option("--all", "Everything that the session holds, and its history.", bool, parameter="every"),
+    Option("--all", "All files that the session holds, and its history.", bool, parameter="every"),
     *options.PLACE,
     options.JSON,
     *options.SESSION,
     *options.STORE,
 )
 def unlock(path: list[str], *, every: bool, json: bool, **where: Any) -> None:
-    """Give back files that the session holds, whichever process locked them.
+    """Unlock files that the session holds, no matter which process locked them.
 
-    What is not locked by the session is left alone, and is no error. A command that
-    runs under such a lock is stopped as when it is lost.
+    Files that the session has not locked are skipped without an error. A command
+    that runs under such a lock is stopped, as when the lock is lost.
 
     With --json: one object with session and released, the paths that were locked.
 
@@ -120,34 +120,34 @@ def unlock(path: list[str], *, every: bool, json: bool, **where: Any) -> None:
 
     leasehold files unlock --all
     """
-    from leasehold.cli.files.open_session import spelled
+    from leasehold.cli.files.open_session import absolute_path
     from leasehold.cli.format import printable
-    from leasehold.cli.output import say, show_json
+    from leasehold.cli.output import print_json, print_line
 
     if bool(path) == every:
-        raise FailureError(Exit.USAGE, "invalid_request", "say which files, or --all")
-    with _which(**where).open_session() as mine:
+        raise CliError(ExitCode.USAGE, "invalid_request", "name the files, or give --all")
+    with _session_options(**where).open_session() as mine:
         if every:
             released, others = mine.release_session_locks(), []
         else:
-            answers = {each: mine.release(spelled(each)) for each in path}
+            answers = {each: mine.release(absolute_path(each)) for each in path}
             released = [each for each, was_held in answers.items() if was_held]
             others = [each for each, was_held in answers.items() if not was_held]
         if json:
-            show_json({"session": mine.id, "released": released})
+            print_json({"session": mine.id, "released": released})
             return
         for each in released:
-            say(f"{printable(each)} is unlocked")
+            print_line(f"{printable(each)} is unlocked")
         for each in others:
-            say(f"{printable(each)} was not locked by session {mine.id}; nothing to do")
+            print_line(f"{printable(each)} was not locked by session {mine.id}")
         if every and not released:
-            say(f"session {mine.id} held nothing")
+            print_line(f"session {mine.id} held no file")
 
 
 @files.command(
     Argument(
         "PATTERN",
-        "Which paths: *, ? and [ab] as in a shell. Quote it.",
+        "The paths to list: *, ? and [ab] as in a shell. Quote it.",
         default="*",
         is_required=False,
     ),
@@ -155,41 +155,41 @@ def unlock(path: list[str], *, every: bool, json: bool, **where: Any) -> None:
     *options.STORE,
 )
 def ls(pattern: str, *, json: bool, **where: Any) -> None:
-    """List the files that are locked, by whom, for what and for how long.
+    """List the locked files with holder, purpose and remaining time.
 
-    Of everybody on the store, sorted by path; needs no session. On a terminal a
-    table. Elsewhere a line for each, with tabs between path, for (read or write),
-    holder, purpose, since, remaining (seconds), waiters and fence; - stands for
-    nothing. With --json one object a line.
+    Lists all files on the store, sorted by path, and needs no session. Prints a
+    table on a terminal, otherwise one line for each file, with tabs between path,
+    for (read or write), holder, purpose, since, remaining (seconds), waiters and
+    fence; - means none. With --json one object per line.
 
     leasehold files ls '*/src/*'
     """
     from leasehold.cli.files import output
 
-    with _which(**where).open_files() as every:
-        output.show_files(every.list(), pattern, in_json=json)
+    with _session_options(**where).open_files() as every:
+        output.print_files(every.list(), pattern, in_json=json)
 
 
 @files.command(options.JSON, *options.SESSION, *options.STORE)
 def history(*, json: bool, **where: Any) -> None:
-    """Show what the session holds or has asked for, the oldest first.
+    """Show the files that the session holds or has requested, oldest first.
 
-    It is what restore goes by. On a terminal a table. Elsewhere a line for each,
-    with tabs between path, for (read or write), state (held, or asked), since,
-    purpose and fence. With --json one object a line.
+    These are the files that restore takes back. Prints a table on a terminal,
+    otherwise one line for each file, with tabs between path, for (read or write),
+    state (held or asked), since, purpose and fence. With --json one object per line.
 
     leasehold files history --session agent-7 --secret-file agent-7.secret
     """
     from leasehold.cli.files import output
 
-    with _which(**where).open_session() as mine:
-        output.show_history(mine.history(), mine.id, in_json=json)
+    with _session_options(**where).open_session() as mine:
+        output.print_history(mine.history(), mine.id, in_json=json)
 
 
 @files.command(
     Option(
         "--wait",
-        "Seconds to wait for each file that somebody else has.",
+        "Seconds to wait for each file that another session holds.",
         float,
         5,
         metavar="SECONDS",
@@ -199,44 +199,44 @@ def history(*, json: bool, **where: Any) -> None:
     *options.STORE,
 )
 def restore(*, wait: float, json: bool, **where: Any) -> int:
-    """Take back what the session held when its process ended, and say what became of each file.
+    """Take back the files that the session held when its process ended, and report on each.
 
     restored: the lock was still there, with the same fence. reacquired: it had
-    ended, and there is a new one with a new fence; the file may have been changed.
-    lost: somebody else has it. failed: not known, try again.
+    ended, and there is a new lock with a new fence; the file may have been changed.
+    lost: another session has it. failed: the outcome is unknown, try again.
 
-    What is taken back stays locked for as long as it was asked for at first, or until
-    leasehold files unlock. A process of the session that is still alive loses it.
-    Ends with 4 if a file was lost, and with 5 if the store left one open.
+    A file that is taken back stays locked for its original ttl, or until leasehold
+    files unlock. A process of the session that is still alive loses it.
+    The exit code is 4 if a file was lost, and 5 if the outcome of one is unknown.
 
     leasehold files restore --session agent-7 --json
     """
     from leasehold.cli.files import output
 
-    with _which(**where).open_session() as mine:
+    with _session_options(**where).open_session() as mine:
         reports = mine.restore(timeout=wait, renew=False)
-        output.show_restored(reports, mine.id, in_json=json)
+        output.print_restored(reports, mine.id, in_json=json)
     outcomes = {report.outcome for report in reports}
     if "failed" in outcomes:
-        return Exit.STORE
-    return Exit.LOST if "lost" in outcomes else Exit.DONE
+        return ExitCode.STORE
+    return ExitCode.LOST if "lost" in outcomes else ExitCode.DONE
 
 
-def _which(
+def _session_options(
     *,
     root: str | None = None,
     project: str | None = None,
     session: str | None = None,
     secret_file: str | None = None,
     **store: Any,
-) -> Which:
+) -> SessionOptions:
     from pathlib import Path
 
-    from leasehold.cli.files.open_session import Which
-    from leasehold.cli.store_options import Store
+    from leasehold.cli.files.open_session import SessionOptions
+    from leasehold.cli.store_options import StoreOptions
 
-    return Which(
-        Store(**store),
+    return SessionOptions(
+        StoreOptions(**store),
         None if root is None else Path(root),
         project,
         session,

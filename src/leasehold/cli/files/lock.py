@@ -1,4 +1,4 @@
-"""``leasehold files lock``: a file for a while, or for as long as a command runs."""
+"""``leasehold files lock``: locks a file until its ttl ends, or while a command runs."""
 
 from __future__ import annotations
 
@@ -9,72 +9,76 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from leasehold.cli.errors import failure_of, warn
-from leasehold.cli.files.open_session import spelled
-from leasehold.cli.format import duration, printable
-from leasehold.cli.output import fence_as_json, show_json
+from leasehold.cli.errors import as_cli_error, warn
+from leasehold.cli.files.open_session import absolute_path
+from leasehold.cli.format import format_duration, printable
+from leasehold.cli.output import fence_as_json, print_json
 from leasehold.cli.run.command import find_executable
-from leasehold.cli.run.hold import Terms, run_under, with_signals
+from leasehold.cli.run.hold import HoldOptions, run_under_lock, run_with_signals
 from leasehold.errors import FileBusy
 from leasehold.files import FileLocks
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from leasehold.cli.files.open_session import Which
-    from leasehold.cli.run.signals import Signals
+    from leasehold.cli.files.open_session import SessionOptions
+    from leasehold.cli.run.signals import SignalForwarder
     from leasehold.files.sessions.entries import Access
 
 DOING = {"read": "reading", "write": "writing"}
-# What the library advises is said to programs; the same for a shell.
-_IN_A_SHELL = {
+# The library's messages advise programs; these are the same advice for a shell.
+_SHELL_ADVICE = {
     "wait for it (wait=seconds)": "wait for it (--wait SECONDS)",
     "use that lease, upgrade it, or restore() if its process has ended": (
         "leasehold files unlock gives it back, and leasehold files restore takes it over if its process has ended; "
-        "if somebody else works under the same id, set LEASEHOLD_SESSION"
+        "if another user has the same session id, set LEASEHOLD_SESSION"
     ),
 }
 
 
-async def lock_and_run(which: Which, path: str, command: list[str], access: Access, **terms: Any) -> int:
-    """The exit code of ``command``, run while the file is locked. It finds the file in LEASEHOLD_NAME, and the fence."""
+async def lock_and_run(
+    options: SessionOptions, path: str, command: list[str], access: Access, **lock_options: Any
+) -> int:
+    """Run ``command`` while the file is locked and return its exit code. LEASEHOLD_NAME in its environment is the file."""
     find_executable(command[0])
-    whose = which.whose(make=True)
-    grace: float = terms.pop("grace")
-    chosen = which.file_options()
+    credentials = options.credentials(create=True)
+    grace: float = lock_options.pop("grace")
+    chosen = options.file_options()
 
-    async def run(signals: Signals) -> int:
-        async with which.store.connect() as locks:
+    async def run(signals: SignalForwarder) -> int:
+        async with options.store.connect() as locks:
             files = FileLocks(locks, **chosen)
-            session = await files.session(whose.session, secret=whose.secret)
+            session = await files.session(credentials.session, secret=credentials.secret)
             ask = session.write if access == "write" else session.read
             settings = chosen["settings"]
-            wanted = settings.ttl if terms["ttl"] is None else terms["ttl"]
+            wanted = settings.ttl if lock_options["ttl"] is None else lock_options["ttl"]
             ttl = min(wanted, settings.max_ttl)
-            lock = ask(spelled(path), on_loss="signal", **terms)
-            held = Terms(ttl, None, "exclusive", None, None, grace)
+            lock = ask(absolute_path(path), on_loss="signal", **lock_options)
+            held = HoldOptions(ttl, None, "exclusive", None, None, grace)
             if ttl < wanted:
                 _warn_of_trimming(ttl)
-            with _advice_for_a_shell():
-                return await run_under(lock, spelled(path), command, held, signals)
+            with _shell_advice():
+                return await run_under_lock(lock, absolute_path(path), command, held, signals)
 
-    return await with_signals(run)
+    return await run_with_signals(run)
 
 
-def lock_for_a_while(which: Which, path: str, access: Access, *, in_json: bool, **terms: Any) -> None:
-    """Lock the file, say so, and leave it locked."""
-    with which.open_session(make=True) as session:
+def lock_for_a_while(
+    options: SessionOptions, path: str, access: Access, *, in_json: bool, **lock_options: Any
+) -> None:
+    """Lock the file, print how to unlock it, and leave it locked."""
+    with options.open_session(create=True) as session:
         ask = session.acquire_write if access == "write" else session.acquire_read
-        with _advice_for_a_shell():
-            lease = ask(spelled(path), **terms)
+        with _shell_advice():
+            lease = ask(absolute_path(path), **lock_options)
         left = lease.remaining()
         if lease.trimmed:
             _warn_of_trimming(lease.ttl)
-        unlock = shlex.join(["leasehold", "files", "unlock", path, *_flags(which)])
-        if which.store.url is not None and not _can_be_shown(which.store.url):
-            warn("the URL is not repeated, since it may have a password in it; unlock needs the same --url")
+        unlock = shlex.join(["leasehold", "files", "unlock", path, *_flags(options)])
+        if options.store.url is not None and not _has_no_credentials(options.store.url):
+            warn("the URL is not shown, because it may contain a password; unlock needs the same --url")
         if in_json:
-            show_json(
+            print_json(
                 {
                     "path": lease.path,
                     "mode": lease.mode,
@@ -88,22 +92,22 @@ def lock_for_a_while(which: Which, path: str, access: Access, *, in_json: bool, 
             )
         else:
             sys.stdout.write(
-                f"{printable(lease.path)} is locked for {DOING[lease.mode]} by session {session.id} for {duration(left)}, "
-                f"fence {lease.fence}\ngive it back with: {printable(unlock)}\n"
+                f"{printable(lease.path)} is locked for {DOING[lease.mode]} by session {session.id} for {format_duration(left)}, "
+                f"fence {lease.fence}\nunlock it with: {printable(unlock)}\n"
             )
 
 
-def _flags(which: Which) -> list[str]:
-    """What ``unlock`` must be told, too. Nothing that the environment says already, and no secret."""
-    store = which.store
+def _flags(options: SessionOptions) -> list[str]:
+    """The options that ``unlock`` needs as well: none that the environment has, and no secret."""
+    store = options.store
     namespace = os.environ.get("LEASEHOLD_NAMESPACE") or "lock"
     timeout = os.environ.get("LEASEHOLD_TIMEOUT") or "2"
     given = {
-        "--session": which.session or None,
-        "--secret-file": which.secret_file,
-        "--root": which.root,
-        "--project": which.project or None,
-        "--url": store.url if store.url is not None and _can_be_shown(store.url) else None,
+        "--session": options.session or None,
+        "--secret-file": options.secret_file,
+        "--root": options.root,
+        "--project": options.project or None,
+        "--url": store.url if store.url is not None and _has_no_credentials(store.url) else None,
         "--data-dir": store.data_dir,
         "--namespace": None if store.namespace == namespace else store.namespace,
         "--timeout": None if store.timeout == float(timeout) else f"{store.timeout:g}",
@@ -111,22 +115,22 @@ def _flags(which: Which) -> list[str]:
     return [word for flag, value in given.items() if value is not None for word in (flag, str(value))]
 
 
-def _can_be_shown(url: str) -> bool:
-    """Whether a store's URL, which has been connected to, is without a password."""
+def _has_no_credentials(url: str) -> bool:
+    """Whether a store's URL, options has been connected to, is without a password."""
     parts = urlsplit(url)
     return parts.username is None and parts.password is None
 
 
 def _warn_of_trimming(ttl: float) -> None:
-    warn(f"the ttl was trimmed to {ttl:g} s, the longest that is allowed")
+    warn(f"the ttl was trimmed to {ttl:g} s, the maximum")
 
 
 @contextmanager
-def _advice_for_a_shell() -> Generator[None]:
+def _shell_advice() -> Generator[None]:
     try:
         yield
     except FileBusy as busy:
         message = str(busy)
-        for said, instead in _IN_A_SHELL.items():
+        for said, instead in _SHELL_ADVICE.items():
             message = message.replace(said, instead)
-        raise failure_of(busy, message) from busy
+        raise as_cli_error(busy, message) from busy

@@ -1,4 +1,4 @@
-"""From the options of a command to files and a session."""
+"""Opens the files and the session that the options of a command name."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leasehold.cli.files.secrets import Whose, find_session
+from leasehold.cli.files.secrets import SessionCredentials, find_credentials
 from leasehold.files import FileSettings
 from leasehold.files.blocking import FileLocks
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from leasehold.cli.store_options import Store
+    from leasehold.cli.store_options import StoreOptions
     from leasehold.files.blocking import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
-    """Which store, which files, and who wants them."""
+class SessionOptions:
+    """The options that name the store, the files and the session."""
 
-    store: Store
+    store: StoreOptions
     root: Path | None
     project: str | None
     session: str | None = None
     secret_file: Path | None = None
 
-    def whose(self, *, make: bool) -> Whose:
-        """The session; ``make`` makes a secret for one that has none yet."""
-        return find_session(self.session, self.secret_file, os.environ, make=make)
+    def credentials(self, *, create: bool) -> SessionCredentials:
+        """The session's id and secret; ``create`` makes a secret if there is none yet."""
+        return find_credentials(self.session, self.secret_file, os.environ, create=create)
 
     def file_options(self) -> dict[str, Any]:
-        """What `FileLocks` is to be made with."""
+        """The arguments of `FileLocks`."""
         project = self.project or os.environ.get("LEASEHOLD_PROJECT") or None
         root = self.root or os.environ.get("LEASEHOLD_ROOT") or (Path() if project else "/")
         return {
@@ -45,18 +45,18 @@ class Which:
 
     @contextmanager
     def open_files(self) -> Generator[FileLocks]:
-        """The locks of files."""
+        """A client for file locks."""
         with self.store.connect_blocking() as locks:
             yield FileLocks(locks, **self.file_options())
 
     @contextmanager
-    def open_session(self, *, make: bool = False) -> Generator[Session]:
-        """The session. What it holds stays held when this ends, until it is released or its ttl has passed."""
-        whose = self.whose(make=make)
+    def open_session(self, *, create: bool = False) -> Generator[Session]:
+        """The session. Its locks stay held after the block, until they are released or their ttl has passed."""
+        credentials = self.credentials(create=create)
         with self.open_files() as files:
-            yield files.session(whose.session, secret=whose.secret)
+            yield files.session(credentials.session, secret=credentials.secret)
 
 
-def spelled(path: str) -> str:
-    """The path from the current directory, as a program would open it. Not tidied up: ``..`` after a link is another place."""
+def absolute_path(path: str) -> str:
+    """The path below the current directory. Not normalized, because ``..`` after a link is another directory."""
     return os.path.join(Path.cwd(), path) if path else path  # noqa: PTH118 - see above

@@ -1,6 +1,6 @@
-"""The session's id and its secret: where they come from, and where a new secret is kept.
+"""Reads the session's id and secret from options and environment, and creates a secret file.
 
-Never from an argument: everybody on the machine can read those.
+The secret is never an argument, because every user of the machine can read those.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leasehold.cli.errors import FailureError
-from leasehold.cli.exit_codes import Exit
+from leasehold.cli.errors import CliError
+from leasehold.cli.exit_codes import ExitCode
 from leasehold.files.sessions.credentials import check_session_id
 from leasehold.valkey.embedded import default_data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_NOT_FOR_IDS = re.compile(r"[^A-Za-z0-9_-]+")
+_INVALID_IN_IDS = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
+class SessionCredentials:
     """A session's id and secret; ``secret_file`` is None if the secret was in the environment."""
 
     session: str
@@ -35,49 +35,49 @@ class Whose:
     secret_file: Path | None
 
 
-def find_session(
-    session: str | None, secret_file: Path | None, environ: Mapping[str, str], *, make: bool
-) -> Whose:
-    """What the options say, else the environment, else the user's own; ``make`` makes a secret where there is none.
+def find_credentials(
+    session: str | None, secret_file: Path | None, environ: Mapping[str, str], *, create: bool
+) -> SessionCredentials:
+    """The session of the options, else of the environment, else of the user; ``create`` makes a missing secret.
 
-    `InvalidRequest` for an id that is none, before anything is read or made for it.
+    `InvalidRequest` for an invalid id, before any file is read or created for it.
     """
     session = check_session_id(session or environ.get("LEASEHOLD_SESSION") or default_session())
     if secret_file is None and (secret := environ.get("LEASEHOLD_SESSION_SECRET")):
-        return Whose(session, secret, None)
+        return SessionCredentials(session, secret, None)
     if secret_file is None and (named := environ.get("LEASEHOLD_SESSION_SECRET_FILE")):
         secret_file = Path(named)
     if secret_file is None:
         data_dir = default_data_dir()
         secret_file = data_dir / "sessions" / f"{session}.secret"
-        if make:
+        if create:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             secret_file.parent.mkdir(mode=0o700, exist_ok=True)
-    return Whose(session, _read_or_make(session, secret_file, make=make), secret_file)
+    return SessionCredentials(session, _read_or_create(session, secret_file, create=create), secret_file)
 
 
 def default_session() -> str:
-    """``cli-USER-HOST``: the same each time, so that what one command locks the next can unlock."""
+    """``cli-USER-HOST``: the same each time, so that the next command can unlock the files of this one."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a user without a name
         user = str(os.getuid())
-    return _NOT_FOR_IDS.sub("-", f"cli-{user}-{socket.gethostname()}")[:128]
+    return _INVALID_IN_IDS.sub("-", f"cli-{user}-{socket.gethostname()}")[:128]
 
 
-def _read_or_make(session: str, path: Path, *, make: bool) -> str:
+def _read_or_create(session: str, path: Path, *, create: bool) -> str:
     try:
         return _read(path)
     except FileNotFoundError:
-        if not make:
-            raise FailureError(
-                Exit.USAGE,
+        if not create:
+            raise CliError(
+                ExitCode.USAGE,
                 "no_secret",
-                f"there is no secret for session {session!r} at {str(path)!r}, and without it nothing can be done "
-                "for the session",
+                f"session {session!r} has no secret: {str(path)!r} does not exist; "
+                "leasehold files lock creates it, or name another one with --secret-file",
                 session=session,
             ) from None
-    _make(path)
+    _create(path)
     return _read(path)
 
 
@@ -85,25 +85,25 @@ def _read(path: Path) -> str:
     try:
         with path.open("rb") as opened:
             if os.fstat(opened.fileno()).st_mode & 0o077:
-                raise FailureError(
-                    Exit.USAGE,
+                raise CliError(
+                    ExitCode.USAGE,
                     "secret_exposed",
-                    f"others can read the secret in {str(path)!r}: chmod 600 it, or make a new session",
+                    f"other users can read the secret in {str(path)!r}: chmod 600 it, or start a new session",
                 )
             secret = opened.read(1000).decode("ascii", "replace").strip()
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise FailureError(
-            Exit.USAGE, "no_secret", f"the secret in {str(path)!r} cannot be read: {error.strerror}"
+        raise CliError(
+            ExitCode.USAGE, "no_secret", f"the secret in {str(path)!r} cannot be read: {error.strerror}"
         ) from error
     if not secret:
-        raise FailureError(Exit.USAGE, "no_secret", f"there is nothing in {str(path)!r}")
+        raise CliError(ExitCode.USAGE, "no_secret", f"the secret file {str(path)!r} is empty")
     return secret
 
 
-def _make(path: Path) -> None:
-    """Put a new secret there, whole or not at all, and never over one that somebody else has made meanwhile."""
+def _create(path: Path) -> None:
+    """Create the secret file atomically, and never over one that another process has created in between."""
     aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         opened = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -115,8 +115,8 @@ def _make(path: Path) -> None:
         with suppress(FileExistsError):
             path.hardlink_to(aside)
     except OSError as error:
-        raise FailureError(
-            Exit.USAGE, "no_secret", f"no secret can be kept in {str(path)!r}: {error.strerror}"
+        raise CliError(
+            ExitCode.USAGE, "no_secret", f"the secret file {str(path)!r} cannot be created: {error.strerror}"
         ) from error
     finally:
         aside.unlink(missing_ok=True)

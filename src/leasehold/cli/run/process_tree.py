@@ -1,6 +1,6 @@
-"""The command together with everything that it has started.
+"""The command and its descendants, as a process group or a process tree.
 
-Stopping only the command would leave ``sh -c "step1; step2"`` with a ``step1`` that works on without the lock.
+Stopping only the command would leave the ``step1`` of ``sh -c "step1; step2"`` running without the lock.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from pathlib import Path
 from typing import Protocol
 
 
-class Kin(Protocol):
+class ProcessSet(Protocol):
     """Processes that are signalled together."""
 
-    def send(self, number: int) -> None:
-        """Send a signal to all of them. `PermissionError` if none may be signalled by us."""
+    def send_signal(self, number: int) -> None:
+        """Send a signal to all of them. `PermissionError` if we may not signal any of them."""
         ...
 
     def is_gone(self) -> bool:
-        """Whether none of them runs any more."""
+        """Whether all of them have ended."""
         ...
 
 
-class Group:
-    """A process group of the command's own."""
+class ProcessGroup:
+    """The process group that the command leads."""
 
     def __init__(self, leader: int) -> None:
         self._leader = leader
 
-    def send(self, number: int) -> None:
-        """See `Kin`."""
+    def send_signal(self, number: int) -> None:
+        """See `ProcessSet`."""
         with suppress(ProcessLookupError):
             os.killpg(self._leader, number)
 
     def is_gone(self) -> bool:
-        """See `Kin`."""
+        """See `ProcessSet`."""
         try:
             os.killpg(self._leader, 0)
         except ProcessLookupError:
@@ -45,22 +45,22 @@ class Group:
         return False
 
 
-class Tree:
-    """The command and its descendants, for when its process group is shared with others.
+class ProcessTree:
+    """The command and its descendants, for a command that shares its process group with other processes.
 
-    Known members are remembered, by pid and start time: when a parent dies, its children cannot be found
-    through it any more. Without ``/proc`` only the command itself is reached.
+    Known members are remembered by pid and start time, because the children of a dead parent can no longer be
+    found through it. Without ``/proc`` only the command itself is reached.
     """
 
     def __init__(self, root: int) -> None:
         self._root = root
         self._members: set[tuple[int, str]] = set()
 
-    def send(self, number: int) -> None:
-        """See `Kin`."""
+    def send_signal(self, number: int) -> None:
+        """See `ProcessSet`."""
         refused: PermissionError | None = None
         reached = False
-        for pid in self._living() or [self._root]:
+        for pid in self._find_living() or [self._root]:
             try:
                 os.kill(pid, number)
                 reached = True
@@ -72,27 +72,27 @@ class Tree:
             raise refused
 
     def is_gone(self) -> bool:
-        """See `Kin`."""
-        return not self._living()
+        """See `ProcessSet`."""
+        return not self._find_living()
 
-    def _living(self) -> list[int]:
-        census = _census()
-        family = {pid for pid, started in self._members if pid in census and census[pid][1] == started}
-        if self._root in census and not self._members:
+    def _find_living(self) -> list[int]:
+        running = _read_processes()
+        family = {pid for pid, started in self._members if pid in running and running[pid][1] == started}
+        if self._root in running and not self._members:
             family.add(self._root)
-        while grown := {pid for pid, (parent, _) in census.items() if parent in family} - family:
+        while grown := {pid for pid, (parent, _) in running.items() if parent in family} - family:
             family |= grown
-        self._members |= {(pid, census[pid][1]) for pid in family}
+        self._members |= {(pid, running[pid][1]) for pid in family}
         return sorted(family)
 
 
-def _census() -> dict[int, tuple[int, str]]:
+def _read_processes() -> dict[int, tuple[int, str]]:
     """Parent and start time of every process that has not ended."""
-    census: dict[int, tuple[int, str]] = {}
+    processes: dict[int, tuple[int, str]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # ended while we were looking
-            # The name in the middle is in parentheses and may hold anything, parentheses too.
+        with suppress(OSError):  # the process ended in between
+            # The name in the middle is in parentheses and may contain any character, also parentheses.
             state, parent, *rest = entry.read_text(errors="replace").rpartition(")")[2].split()
             if state not in "ZX":
-                census[int(entry.parent.name)] = (int(parent), rest[17])
-    return census
+                processes[int(entry.parent.name)] = (int(parent), rest[17])
+    return processes

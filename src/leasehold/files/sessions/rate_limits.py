@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from leasehold.core.observer import RateLimitChecked
 from leasehold.errors import InvalidRequest, RateLimited, StoreUnavailable
+from leasehold.extras import requires_extra
 from leasehold.files.sessions.outage_log import OutageLog
 
 if TYPE_CHECKING:
@@ -69,13 +70,9 @@ class RateLimits:
         return await self._outage.watch(self._engine.concurrency.run_blocking(lambda: work(session_id)))
 
     def _create_counters(self, amount: int, settings: FileSettings, timeout: float) -> None:
-        try:
+        with requires_extra("a rate limit", "files"):
             from limits import RateLimitItemPerSecond  # noqa: PLC0415 - only where there is a limit
             from limits.strategies import MovingWindowRateLimiter  # noqa: PLC0415 - see above
-        except ModuleNotFoundError as missing:
-            raise ModuleNotFoundError(
-                f"a rate limit needs {missing.name}: pip install 'leasehold[files]'", name=missing.name
-            ) from missing
         # The library counts in whole seconds.
         item = RateLimitItemPerSecond(amount, math.ceil(settings.rate_window), namespace="leasehold")
         storage = _open_storage(settings.rate_limit_url, timeout)

@@ -1,10 +1,10 @@
 """Fences over HTTP, in the header ``Leasehold-Fence``.
 
-The caller shows the fence of a lease that it holds, and gets `StaleFence` if it is refused::
+The caller sends the fence of its lease, and gets `StaleFence` if it is refused::
 
     httpx.put(url, json=..., auth=FenceAuth(lease))
 
-The receiver takes the number and gives it to the guard of its own resource::
+The receiver passes the number to the guard of its own resource::
 
     app = FastAPI()
     add_fence_problems(app)
@@ -22,15 +22,13 @@ from typing import TYPE_CHECKING, Annotated
 from leasehold.core.lease import LeaseState
 from leasehold.core.validation import MAX_FENCE
 from leasehold.errors import InvalidRequest, StaleFence
+from leasehold.extras import requires_extra
 from leasehold.http_problems import body_of
-from leasehold.operations.guards.extra import missing_extra
 
-try:
+with requires_extra(__name__, "operations"):
     import httpx
     from fastapi import Depends, FastAPI, Header, HTTPException, Request
     from fastapi.responses import JSONResponse
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
@@ -43,11 +41,11 @@ _FENCE = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
 class FenceAuth(httpx.Auth):
-    """For ``auth=`` of httpx: shows the lease's fence with each request.
+    """For ``auth=`` of httpx: sends the lease's fence with each request.
 
-    A request of a lease that has ended is not sent: `LeaseLost`. An answer that says ``stale_fence`` (see
-    `stale_fence_problem`) comes out as `StaleFence`. Other credentials go into headers. Shared leases are refused:
-    the receiver could not know that their fences must not be registered.
+    With a lease that has ended, no request is sent and `LeaseLost` is raised. A response with ``stale_fence`` (see
+    `stale_fence_problem`) raises `StaleFence`. Other credentials go into headers. Shared leases are refused: the
+    receiver could not know that their fences must not be registered.
     """
 
     def __init__(self, lease: LeaseState) -> None:
@@ -61,26 +59,26 @@ class FenceAuth(httpx.Auth):
 
     def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """See httpx."""
-        response = yield self._shown_in(request)
+        response = yield self._with_fence(request)
         if _may_be_stale(response):
             response.read()
             _raise_if_stale(response)
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
         """See httpx."""
-        response = yield self._shown_in(request)
+        response = yield self._with_fence(request)
         if _may_be_stale(response):
             await response.aread()
             _raise_if_stale(response)
 
-    def _shown_in(self, request: httpx.Request) -> httpx.Request:
+    def _with_fence(self, request: httpx.Request) -> httpx.Request:
         self._lease.check()
         request.headers[HEADER] = str(self._lease.fence)
         return request
 
 
 class FenceHeaderError(HTTPException):
-    """A request without a readable ``Leasehold-Fence``: 428 if there is none, 400 if it is no fence."""
+    """A request without a valid ``Leasehold-Fence``: 428 if it is missing, 400 if it is malformed."""
 
     def __init__(self, status_code: int, message: str) -> None:
         # A problem document even in an application that has not called `add_fence_problems`.
@@ -93,7 +91,7 @@ def received_fence(
         str | None, Header(alias=HEADER, description="The fence of the caller's lease.")
     ] = None,
 ) -> int:
-    """A FastAPI dependency: the fence that the request shows. Without one it is refused, with 428 or 400."""
+    """A FastAPI dependency: the fence of the request. A request without one is refused with 428 or 400."""
     given = request.headers.getlist(HEADER)
     if leasehold_fence is None or not given:
         raise FenceHeaderError(428, f"this request needs the header {HEADER}, with the fence of your lease")
@@ -105,7 +103,7 @@ def received_fence(
 
 
 ReceivedFence = Annotated[int, Depends(received_fence)]
-"""The type of a parameter that is to be the fence that the request shows."""
+"""The type of a parameter that receives the fence of the request."""
 
 
 def stale_fence_problem(request: Request, error: Exception) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""What a guard compares, and whether it may remember it."""
+"""The fence that a caller presents to a guard, and whether the guard registers it."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
     from leasehold.core.replies import Mode
 
 
-class Presented(NamedTuple):
-    """A fence as it is shown to a guard.
+class PresentedFence(NamedTuple):
+    """A fence as presented to a guard.
 
-    Those of shared leases only order grants: readers would refuse each other if a guard remembered them. So
-    they are compared with the last exclusive fence, and not registered.
+    Fences of shared leases only order grants: readers would refuse each other if a guard registered them. So they
+    are compared with the last exclusive fence, and not registered.
     """
 
     number: int
     registers: bool
 
 
-def present(fence: int | LeaseState, mode: Mode | None) -> Presented:
-    """What ``fence``, a number or a lease, is to a guard; `LeaseLost` for a lease that has ended."""
+def present_fence(fence: int | LeaseState, mode: Mode | None) -> PresentedFence:
+    """The `PresentedFence` of a number or a lease; `LeaseLost` for a lease that has ended."""
     if mode is not None:
         check_mode(mode)
     if isinstance(fence, LeaseState):
         if mode is not None and mode != fence.mode:
             raise InvalidRequest(f"this lease is {fence.mode}, not {mode}; leave out the mode")
         fence.check()
-        return Presented(fence.fence, fence.mode == "exclusive")
+        return PresentedFence(fence.fence, fence.mode == "exclusive")
     if type(fence) is not int or not 0 <= fence <= MAX_FENCE:
         raise InvalidRequest(f"a fence is a lease or a whole number from 0 to 2**52, not {fence!r}")
-    return Presented(fence, mode != "shared")
+    return PresentedFence(fence, mode != "shared")

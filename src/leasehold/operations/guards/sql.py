@@ -1,4 +1,4 @@
-"""Rows that refuse an older fence than they have seen, with SQLAlchemy 2, sync and async.
+"""Guards rows with SQLAlchemy 2, sync and async: a row refuses an older fence than it has seen.
 
 ::
 
@@ -10,20 +10,20 @@
 
     await guarded_update(session, Deal, 42, lease.fence, {"state": "paid"})
 
-`load_for_update` writes the fence into the row before it reads it. From then on an older holder cannot write
-any more, so what was read is still true when the newer one writes: comparing fences only at the write would
-let the older one write in between, and its update would be lost.
+`load_for_update` writes the fence into the row before it reads it. From then on an older holder cannot write, so
+the data is still current when the newer holder writes: comparing fences only at the write would let the older one
+write in between, and its update would be lost.
 
-A fence holds for the transaction in which it was shown: the row stays locked until its end, so objects that
+A fence protects the transaction in which it was presented: the row stays locked until its end, so objects that
 were loaded here may be changed and flushed in it. In a later transaction, load again or use `guarded_update`.
 After any refusal roll back, as the ``with`` above does.
 
-On PostgreSQL this works at every isolation level. From REPEATABLE READ on, the loser of two at once gets the
-serialization failure as SQLAlchemy raises it, and is refused when it tries again. On SQLite the second of two
-writers waits for the first, up to the driver's ``timeout`` (5 s), and then gets "database is locked": nothing
-was changed, try again. Make `load_for_update` the first statement of its transaction, because one that has
-read before cannot always be turned into one that writes. A holder that is paused in the middle of its transaction
-keeps others waiting, not wrong: PostgreSQL's ``idle_in_transaction_session_timeout`` ends such a wait.
+On PostgreSQL this works at every isolation level. From REPEATABLE READ on, the loser of two concurrent
+transactions gets SQLAlchemy's serialization failure, and is refused when it tries again. On SQLite the second of
+two writers waits for the first, up to the driver's ``timeout`` (5 s), and then gets "database is locked": nothing
+was changed, try again. Make `load_for_update` the first statement of its transaction, because a transaction that
+has read cannot always become one that writes. A holder that is paused in the middle of its transaction delays
+others but does not corrupt data: PostgreSQL's ``idle_in_transaction_session_timeout`` limits the delay.
 """
 
 from __future__ import annotations
@@ -33,16 +33,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from leasehold.errors import InvalidRequest, StaleFence
-from leasehold.operations.guards.extra import missing_extra
-from leasehold.operations.guards.presented_fence import Presented, present
+from leasehold.extras import requires_extra
+from leasehold.operations.guards.presented_fence import PresentedFence, present_fence
 
-try:
+with requires_extra(__name__, "operations"):
     from sqlalchemy import BigInteger, Column, inspect, select, text, update
     from sqlalchemy.exc import NoResultFound
     from sqlalchemy.orm import Mapped, Mapper, Session, mapped_column, object_mapper, scoped_session
     from sqlalchemy.types import TypeDecorator
-except ModuleNotFoundError as missing:
-    raise missing_extra(__name__, missing) from missing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -59,9 +57,9 @@ R = TypeVar("R")
 
 
 class Fenced:
-    """For mapped classes: the column ``fence``, the newest fence that the row has seen.
+    """A mixin for mapped classes: the column ``fence``, the newest fence that the row has seen.
 
-    Rows from before the column was added count as never locked: the database's own default is 0, too.
+    Rows from before the column was added count as never locked: the database's default is also 0.
     """
 
     fence: Mapped[int] = mapped_column(BigInteger, default=0, server_default=text("0"), nullable=False)
@@ -100,8 +98,8 @@ def guarded_update(
 
     On return the row has the values and the fence, in the session's transaction, and so has its object if the
     session knows it. ``values`` are named as the attributes are, and may be expressions (``Deal.amount - 10``).
-    ``ident`` is what ``session.get`` takes: a value, a tuple or a mapping. An equal fence passes: the same
-    holder writes again. ``fence`` is a lease or its number; a lease that has ended is `LeaseLost`.
+    ``ident`` is a primary key as for ``session.get``: a value, a tuple or a mapping. An equal fence is accepted: the
+    same holder writes again. ``fence`` is a lease or its number; a lease that has ended raises `LeaseLost`.
     With ``mode="shared"`` (or a shared lease) the fence is compared but not registered.
 
     Raises `StaleFence` if the row has seen a newer one, SQLAlchemy's ``NoResultFound`` if there is no such row,
@@ -140,19 +138,19 @@ def load_for_update(
     mode: Mode | None = None,
     options: Sequence[ORMOption] = (),
 ) -> M | Awaitable[M]:
-    """The object of ``model`` with the key ``ident``, read after the row has been shown the fence.
+    """The object of ``model`` with the key ``ident``, read after the fence has been registered in the row.
 
-    Once the transaction is committed, nobody with an older fence can write to the row. Until its end the row is
-    locked, so changes to the object that are flushed in it are guarded as well. With ``mode="shared"`` the
-    fence is compared and the row locked, but nothing is registered: an older writer is not kept from writing
-    after this transaction. ``options`` are those of ``session.get``. Raises what `guarded_update` raises.
+    Once the transaction is committed, older fences cannot write to the row. Until its end the row is locked, so
+    changes to the object that are flushed in it are guarded as well. With ``mode="shared"`` the fence is compared
+    and the row locked, but nothing is registered: an older writer can write again after this transaction.
+    ``options`` are those of ``session.get``. Raises what `guarded_update` raises.
     """
     return _run(session, lambda own: _load(own, model, ident, fence, mode, options))
 
 
 def _run(session: Any, work: Callable[[Session], R]) -> R | Awaitable[R]:
-    """``work`` on the session itself, or on the one inside an asynchronous session."""
-    # Needs greenlet, which not everybody has; but whoever holds an AsyncSession has imported it.
+    """Run ``work`` on the session, or on the one inside an asynchronous session."""
+    # The import needs greenlet, which is optional; a caller with an AsyncSession has imported it already.
     asynchronous: Any = sys.modules.get("sqlalchemy.ext.asyncio")
     if isinstance(session, scoped_session) or (
         asynchronous and isinstance(session, asynchronous.async_scoped_session)
@@ -162,7 +160,7 @@ def _run(session: Any, work: Callable[[Session], R]) -> R | Awaitable[R]:
         return work(session)
     if asynchronous and isinstance(session, asynchronous.AsyncSession):
         return cast("AsyncSession", session).run_sync(work)
-    raise InvalidRequest(f"session must be a SQLAlchemy Session or AsyncSession, not {_kind(session)}")
+    raise InvalidRequest(f"session must be a SQLAlchemy Session or AsyncSession, not {_type_name(session)}")
 
 
 def _update(
@@ -175,7 +173,7 @@ def _update(
 ) -> None:
     row = _Row(model, ident)
     row.check_values(values)
-    presented = present(fence, mode)
+    presented = present_fence(fence, mode)
     row.refuse_pending_changes(session)
     row.write(session, presented, values)
     row.refresh(session, values)
@@ -190,7 +188,7 @@ def _load(
     options: Sequence[ORMOption],
 ) -> M:
     row = _Row(model, ident)
-    presented = present(fence, mode)
+    presented = present_fence(fence, mode)
     row.refuse_pending_changes(session)
     row.write(session, presented, {})
     found = session.get(model, row.key, options=options, populate_existing=True)
@@ -238,7 +236,7 @@ class _Row:
         return {name: given[name] for name in names}
 
     def _check_key_part(self, name: str, column: Any, value: Any) -> None:
-        # SQLite finds 42 when asked for "42", but the session would not recognise its own object by it.
+        # SQLite finds 42 for "42", but the session would not find its own object under that key.
         if isinstance(column.type, TypeDecorator):
             return
         try:
@@ -246,36 +244,36 @@ class _Row:
         except NotImplementedError:
             return
         if kind in {int, str} and not isinstance(value, kind):
-            raise InvalidRequest(f"{self.name}.{name} is {kind.__name__}, not {_kind(value)} {value!r}")
+            raise InvalidRequest(f"{self.name}.{name} is {kind.__name__}, not {_type_name(value)} {value!r}")
 
     def check_values(self, values: Mapping[str, Any]) -> None:
-        """Refuse what is not a change of ordinary columns."""
+        """Refuse values that are not ordinary columns."""
         if not isinstance(values, Mapping) or not values:  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
             raise InvalidRequest("values must be a mapping with at least one column")
         for name in values:
             if name == "fence":
-                raise InvalidRequest("values must not set fence: it is set to the fence that is given")
+                raise InvalidRequest("values must not set fence: the guard sets it")
             if name in self.key:
                 raise InvalidRequest(f"values must not change the key ({name})")
             if name not in self.columns:
                 raise InvalidRequest(f"{self.name} has no column {name!r}")
 
     def refuse_pending_changes(self, session: Session) -> None:
-        """Changes made before the fence was shown may rest on something read before, and would be flushed first."""
+        """Refuse unflushed changes from before the fence was presented: they may rest on stale data, and go first."""
         known = self._known(session)
         if known is not None and session.is_modified(known, include_collections=False):
             raise InvalidRequest(
-                f"{self.name} {self._show_key()} has changes that are not flushed; show the fence before changing it"
+                f"{self.name} {self._show_key()} has unflushed changes; call the guard before changing the object"
             )
 
-    def write(self, session: Session, fence: Presented, values: Mapping[str, Any]) -> None:
+    def write(self, session: Session, fence: PresentedFence, values: Mapping[str, Any]) -> None:
         """Compare and register the fence and set ``values``, in one statement for each table that they are in."""
         owner = self._owner("fence")
         by_owner: dict[Mapper[Any], dict[str, Any]] = {owner: {}}
         for name, value in values.items():
             by_owner.setdefault(self._owner(name), {})[name] = value
         if not values:
-            # Registering changes nothing else: not when the row was changed last, for instance.
+            # Registering must not change other columns, such as the time of the last change.
             kept = [n for n, c in self.columns.items() if c.onupdate is not None and self._owner(n) is owner]
             by_owner[owner] = {name: getattr(owner.class_, name) for name in kept}
         column = owner.class_.fence
@@ -291,15 +289,15 @@ class _Row:
     def _refusal(self, session: Session, given: int) -> Exception:
         owner = self._owner("fence")
         seen = session.scalar(select(owner.class_.fence).where(*self._is_key(owner)))
-        # One that is not newer belongs to a row that came only just now, or that may not be updated.
+        # A fence that is not newer belongs to a row that was just inserted, or that may not be updated.
         return self.not_found() if seen is None or seen <= given else StaleFence(seen=seen, given=given)
 
     def not_found(self) -> NoResultFound:
-        """The error for a row that is not there."""
+        """The error for a missing row."""
         return NoResultFound(f"there is no {self.name} {self._show_key()} to update")
 
     def refresh(self, session: Session, values: Mapping[str, Any]) -> None:
-        """Bring the session's own object up to date, at once: an asynchronous one could not load later."""
+        """Refresh the session's own object now, because an asynchronous session cannot load it lazily."""
         known = self._known(session)
         if known is None:
             return
@@ -318,7 +316,7 @@ class _Row:
         return session.identity_map.get(self.mapper.identity_key_from_primary_key(tuple(self.key.values())))
 
     def _owner(self, name: str) -> Mapper[Any]:
-        """The class whose table the attribute's column is in; the nearest one, which knows its own rows best."""
+        """The class whose table has the attribute's column; the nearest one in the hierarchy."""
         table = self.columns[name].table
         return next(mapper for mapper in self.mapper.iterate_to_root() if mapper.local_table is table)
 
@@ -330,5 +328,5 @@ class _Row:
         return repr(parts[0] if len(parts) == 1 else tuple(parts))
 
 
-def _kind(value: object) -> str:
+def _type_name(value: object) -> str:
     return type(value).__name__

@@ -1,15 +1,15 @@
-"""Keys on Valkey or Redis that refuse an older fence than they have seen, over a redis-py client, sync or async.
+"""Guards keys on Valkey or Redis: a key refuses an older fence than it has seen. For redis-py clients, sync or async.
 
-The newest fence is kept beside the value, in a key of its own in the same slot: ``balance:{42}:guard`` for
-``balance:{42}``, ``guard:{balance}`` for ``balance``. The value is a plain string that anybody may read; whoever
-writes it without the guard is not refused.
+The newest fence is stored beside the value, in a separate key in the same slot: ``balance:{42}:guard`` for
+``balance:{42}``, ``guard:{balance}`` for ``balance``. The value is a plain string that any client can read; a write
+without the guard is not refused.
 
-What is kept beside the value expires, 2 days after its last use by default, and never before a value with a ttl
-does. A holder that sleeps longer than that, while nobody uses the key, is not refused any more:
-``remember`` sets another time. The value has the ttl it is given, or none, as with SET.
+The stored fence expires 2 days after its last use by default, and never before a value with a ttl does. A holder
+that sleeps longer than that, while the key is unused, is no longer refused; ``remember`` sets another time. The
+value has the given ttl, or none, as with SET.
 
-Each call is one script, so one atomic step: `StoreRefused` says that nothing was changed, `StoreUnavailable`
-that the outcome is unknown. Writing again with the same fence is always allowed.
+Each call is one script, so one atomic step: after `StoreRefused` nothing was changed, after `StoreUnavailable` the
+outcome is unknown. Writing again with the same fence is always allowed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from leasehold.core.sync_runner import run_sync
 from leasehold.core.validation import check_duration
 from leasehold.core.validity import to_ms
 from leasehold.errors import InvalidRequest, StaleFence, StoreError
-from leasehold.operations.guards.presented_fence import present
+from leasehold.operations.guards.presented_fence import present_fence
 from leasehold.valkey import scripts
 from leasehold.valkey.transport import error_mapping
 
@@ -88,11 +88,11 @@ def guarded_set(
     mode: Mode | None = None,
     remember: float = REMEMBER,
 ) -> Awaitable[None] | None:
-    """Write ``value`` to ``key``, for ``ttl`` seconds or for good, unless a newer fence has been seen there.
+    """Write ``value`` to ``key``, for ``ttl`` seconds or for good, unless the key has seen a newer fence.
 
-    On return it is written and the fence registered. ``fence`` is a lease or its number; a lease that has ended
-    is `LeaseLost`. With ``mode="shared"`` (or a shared lease) it is compared but not registered.
-    Raises `StaleFence` if a newer one has been seen: nothing was changed.
+    On return the value is written and the fence registered. ``fence`` is a lease or its number; a lease that has
+    ended raises `LeaseLost`. With ``mode="shared"`` (or a shared lease) the fence is compared but not registered.
+    Raises `StaleFence` if the key has seen a newer one: nothing was changed.
     """
 
     def write(wire: Wire) -> Coroutine[Any, Any, None]:
@@ -127,10 +127,10 @@ def guarded_get(
     mode: Mode | None = None,
     remember: float = REMEMBER,
 ) -> Any:
-    """What is at ``key``, or None, read after the fence has been registered there.
+    """The value of ``key``, or None, read after the fence has been registered there.
 
-    From then on nobody with an older fence can write to it by `guarded_set`, so what was read is still true
-    when it is written. The value is text or bytes, as the client gives it. Raises what `guarded_set` raises.
+    From then on `guarded_set` refuses older fences, so the value is still current when this holder writes. The value
+    is text or bytes, as the client decodes it. Raises what `guarded_set` raises.
     """
 
     async def read(wire: Wire) -> Any:
@@ -141,17 +141,17 @@ def guarded_get(
 
 
 def guard_key(key: str | bytes) -> bytes:
-    """The key beside ``key`` that keeps the fence, in the same slot of a cluster."""
+    """The key that stores the fence of ``key``, in the same slot of a cluster."""
     if not isinstance(key, str | bytes) or not key:  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
         raise InvalidRequest(f"a key is text or bytes and not empty, not {key!r}")
     name = key.encode() if isinstance(key, str) else key
     opening = name.find(b"{")
     closing = name.find(b"}", opening + 1)
     if opening >= 0 and closing > opening + 1:
-        return name + b":guard"  # what is between the braces decides on the slot, of both keys
+        return name + b":guard"  # the text between the braces determines the slot of both keys
     if b"}" in name:
-        raise InvalidRequest(f"{key!r} has a }} but no {{tag}}, so no other key is sure to be in its slot")
-    # In front: behind it, "balance" would share the guard of "{balance}".
+        raise InvalidRequest(f"{key!r} has a }} but no {{tag}}, so no second key can be placed in its slot")
+    # A prefix: with a suffix, "balance" would share the guard of "{balance}".
     return b"guard:{" + name + b"}"
 
 
@@ -167,22 +167,22 @@ async def _set(
     if not isinstance(value, str | bytes | int | float) or isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
         raise InvalidRequest(f"a value is text, bytes or a number, not {type(value).__name__}")
     ttl_ms = 0 if ttl is None else _ms(ttl, "ttl")
-    # Tells this write from others when the driver repeats it.
+    # Identifies this write if the driver repeats it.
     nonce = secrets.token_hex(8)
-    await _ask(wire, GUARDED_SET, key, fence, mode, nonce, value, ttl_ms, _ms(remember, "remember"))
+    await _call_script(wire, GUARDED_SET, key, fence, mode, nonce, value, ttl_ms, _ms(remember, "remember"))
 
 
 async def _get(
     wire: Wire, key: str | bytes, fence: int | LeaseState, mode: Mode | None, remember: float
 ) -> bytes | None:
-    return (await _ask(wire, GUARDED_GET, key, fence, mode, _ms(remember, "remember")))[2]
+    return (await _call_script(wire, GUARDED_GET, key, fence, mode, _ms(remember, "remember")))[2]
 
 
-async def _ask(
+async def _call_script(
     wire: Wire, script: Script, key: str | bytes, fence: int | LeaseState, mode: Mode | None, *arguments: Any
 ) -> Any:
     guard = guard_key(key)
-    number, registers = present(fence, mode)
+    number, registers = present_fence(fence, mode)
     words = (2, key, guard, number, "exclusive" if registers else "shared", *arguments)
     reply = await wire.call("EVALSHA", script.sha, *words)
     if isinstance(reply, Exception) and str(reply).startswith("NOSCRIPT"):
@@ -197,20 +197,20 @@ async def _ask(
 
 
 def _run(client: Any, work: Callable[[Wire], Coroutine[Any, Any, T]]) -> T | Awaitable[T]:
-    """``work`` over the client: awaited by the caller of an asynchronous one, done on return by a blocking one."""
-    # Imported here: redis-py takes half a second, and whoever has a client has waited for it already.
+    """Run ``work`` on the client: an awaitable for an async client, finished on return for a blocking one."""
+    # Imported here: redis-py takes half a second to import, and a caller that has a client has imported it already.
     import redis  # noqa: PLC0415 - see above
     import redis.asyncio  # noqa: PLC0415 - see above
 
     from leasehold.valkey.transport import redis_py  # noqa: PLC0415 - see above
 
-    existing: Any = None if hasattr(client, "execute") else client  # a pipeline answers too late
+    existing: Any = None if hasattr(client, "execute") else client  # a pipeline replies only later
     if isinstance(existing, redis.asyncio.Redis | redis.asyncio.RedisCluster):
         return work(redis_py.AsyncRedisPyTransport(client))
     if isinstance(existing, redis.Redis | redis.RedisCluster):
         return run_sync(work(redis_py.BlockingRedisPyTransport(client)))
     kind = f"{type(client).__module__}.{type(client).__name__}"
-    raise InvalidRequest(f"a guard takes a redis.asyncio.Redis or a redis.Redis, not {kind}")
+    raise InvalidRequest(f"a guard needs a redis.asyncio.Redis or a redis.Redis, not {kind}")
 
 
 def _ms(seconds: float, what: str) -> int:

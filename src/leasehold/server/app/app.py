@@ -12,7 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from leasehold.documents.fastapi import LockRouter, SocketLimits, lock_router
 from leasehold.documents.http.problems import problem_responses
 from leasehold.errors import NotSignedIn
-from leasehold.observe.prometheus import Exposition
+from leasehold.observe.prometheus import PrometheusExporter
 from leasehold.server.app.health import health_router
 from leasehold.server.app.lifespan import Foundation
 from leasehold.server.app.metrics import ServerMetrics, metrics_router
@@ -97,7 +97,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(router(), dependencies=[Depends(limited_user)])
     if metrics and settings.metrics_token:
         token = settings.metrics_token.get_secret_value()
-        app.include_router(metrics_router(Exposition(metrics.registry, token=token)))
+        app.include_router(metrics_router(PrometheusExporter(metrics.registry, token=token)))
     app.router.default = WebPage(
         PageFiles(settings.page_dir), team=TEAM if settings.demo else (), otherwise=app.router.not_found
     )

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.responses import Response
 
 from leasehold.errors import NotSignedIn
-from leasehold.observe.prometheus import CONTENT_TYPE_LATEST, Exposition
+from leasehold.observe.prometheus import CONTENT_TYPE_LATEST, PrometheusExporter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -69,16 +69,16 @@ class ServerMetrics:
         return Gauge(name, about, registry=self.registry, multiprocess_mode="livesum")
 
 
-def metrics_router(exposition: Exposition) -> APIRouter:
+def metrics_router(exposition: PrometheusExporter) -> APIRouter:
     """``/metrics``, for those who have the token."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/metrics")
     async def metrics(authorization: Annotated[str | None, Header()] = None) -> Response:
-        if not exposition.admits(authorization):
+        if not exposition.is_authorized(authorization):
             raise NotSignedIn("this needs the token of the metrics: Authorization: Bearer …")
         # In a thread: there may be files to read.
-        text = await asyncio.to_thread(exposition.text)
+        text = await asyncio.to_thread(exposition.render)
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     return router

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Generator
 
-    from leasehold.observe.prometheus import Exposition
+    from leasehold.observe.prometheus import PrometheusExporter
     from leasehold.server.settings import Settings
 
 # Whoever does not finish a request in this time holds a thread for nothing.
@@ -41,11 +41,11 @@ def metrics_served(settings: Settings, directory: str | None) -> Generator[str |
         yield None
         return
     # Not at the top: most servers have no such port, and start faster without.
-    from leasehold.observe.prometheus import Exposition  # noqa: PLC0415 - see above
+    from leasehold.observe.prometheus import PrometheusExporter  # noqa: PLC0415 - see above
 
     token = settings.metrics_token.get_secret_value() if settings.metrics_token else None
     listener = bind(settings.metrics_host, settings.metrics_port, flag="LEASEHOLD_METRICS_PORT")
-    server = _Server(listener, Exposition(directory=directory, token=token))
+    server = _Server(listener, PrometheusExporter(directory=directory, token=token))
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="metrics", daemon=True)
     thread.start()
     host = f"[{settings.metrics_host}]" if ":" in settings.metrics_host else settings.metrics_host
@@ -60,7 +60,7 @@ def metrics_served(settings: Settings, directory: str | None) -> Generator[str |
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, listener: socket.socket, exposition: Exposition) -> None:
+    def __init__(self, listener: socket.socket, exposition: PrometheusExporter) -> None:
         super().__init__(listener.getsockname()[:2], _Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
@@ -81,10 +81,10 @@ class _Handler(BaseHTTPRequestHandler):
 
         if self.path.partition("?")[0] != "/metrics":
             self._answer(404, b"not found\n")
-        elif not self.server.exposition.admits(self.headers.get("authorization")):
+        elif not self.server.exposition.is_authorized(self.headers.get("authorization")):
             self._answer(401, b"this needs a token\n", ("WWW-Authenticate", "Bearer"))
         else:
-            self._answer(200, self.server.exposition.text(), ("Content-Type", CONTENT_TYPE_LATEST))
+            self._answer(200, self.server.exposition.render(), ("Content-Type", CONTENT_TYPE_LATEST))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is given
         """Scrapes are no news."""

@@ -1,14 +1,14 @@
-import type { SessionNews, SessionPorts } from './session';
+import type { LoginNews, LoginPorts } from './login';
 
 const NAME = 'leasehold-session';
 
-/** The ports of a session in a browser. */
-export function browserPorts(hear: (news: SessionNews) => void): SessionPorts {
+/** The ports of a login in a browser. */
+export function browserPorts(hear: (news: LoginNews) => void): LoginPorts {
   const channel = 'BroadcastChannel' in globalThis ? new BroadcastChannel(NAME) : null;
-  channel?.addEventListener('message', (event: MessageEvent<SessionNews>) => hear(event.data));
+  channel?.addEventListener('message', (event: MessageEvent<LoginNews>) => hear(event.data));
   return {
     csrfToken: () => cookie('leasehold_csrf'),
-    // Where a browser has no locks the server's patience with used tokens is enough.
+    // Without browser locks, the server's tolerance for used tokens is enough.
     alone: (work) => (navigator.locks ? navigator.locks.request(NAME, work) : work()),
     tell: (news) => channel?.postMessage(news),
     startOver: () => window.location.reload(),

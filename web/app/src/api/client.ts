@@ -4,20 +4,20 @@ import type { Operations } from './schema.generated';
 
 export type OperationName = keyof Operations;
 
-/** What has to be said: path and body if there are any; a query always may be left out. */
+/** The parameters of an operation: path and body if it has them; a query is always optional. */
 type Asked<Name extends OperationName> = {
   [Part in 'path' | 'body' as undefined extends Operations[Name][Part]
     ? never
     : Part]: Operations[Name][Part];
 } & { readonly query?: Operations[Name]['query'] };
 
-/** Gives access tokens: `Session` is one. */
+/** Gives access tokens: `Login` is one. */
 export interface TokenSource {
   accessToken(): string | Promise<string>;
   renew(): Promise<string>;
 }
 
-/** Asks the server on behalf of whoever is signed in. */
+/** Sends requests for the signed-in user. */
 export class Client {
   constructor(
     private readonly tokens: TokenSource,
@@ -27,7 +27,7 @@ export class Client {
   /**
    * One operation, by its method and path as in the OpenAPI document.
    *
-   * Rejects with `Problem` or `NoAnswer`. A token that the server does not take any more is renewed once.
+   * Rejects with `Problem` or `NoAnswer`. An expired token is renewed once.
    */
   async call<Name extends OperationName>(name: Name, asked: Asked<Name>): Promise<Operations[Name]['reply']> {
     const [method = '', template = ''] = name.split(' ');

@@ -1,9 +1,9 @@
 import { createContext, useContext, useSyncExternalStore } from 'react';
 import type { Client } from './client';
-import type { Session, SessionState, SessionUser } from './session';
+import type { Login, LoginState, LoginUser } from './login';
 
 interface Api {
-  readonly session: Session;
+  readonly login: Login;
   readonly client: Client;
 }
 
@@ -19,18 +19,18 @@ export function useClient(): Client {
   return useApi().client;
 }
 
-export function useSession(): Session {
-  return useApi().session;
+export function useLogin(): Login {
+  return useApi().login;
 }
 
-export function useSessionState(): SessionState {
-  const { session } = useApi();
-  return useSyncExternalStore(session.subscribe, () => session.state);
+export function useLoginState(): LoginState {
+  const { login } = useApi();
+  return useSyncExternalStore(login.subscribe, () => login.state);
 }
 
-/** Whoever is signed in; for what is shown to nobody else. */
-export function useUser(): SessionUser {
-  const state = useSessionState();
-  if (state.phase !== 'in') throw new Error('nobody is signed in');
+/** The signed-in user. Only for components that require a login. */
+export function useUser(): LoginUser {
+  const state = useLoginState();
+  if (state.phase !== 'in') throw new Error('not signed in');
   return state.user;
 }

@@ -5,7 +5,7 @@ export interface DemoPerson {
   readonly password: string;
 }
 
-/** The people of the demo. The server names them in the page itself, and only if it runs the demo. */
+/** The demo's people. The server lists them in the page itself, and only if it runs the demo. */
 export function demoPeople(page: Document = document): readonly DemoPerson[] {
   const told = page.querySelector('meta[name="leasehold-demo"]')?.getAttribute('content');
   return told ? (JSON.parse(told) as readonly DemoPerson[]) : [];

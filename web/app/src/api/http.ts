@@ -10,7 +10,7 @@ export interface HttpRequest {
   readonly withCookies?: boolean;
 }
 
-/** One request. Rejects with `Problem` if the server says no, and with `NoAnswer` if it says nothing in time. */
+/** One request. Rejects with `Problem` if the server refuses, and with `NoAnswer` if it does not answer in time. */
 export async function send<Reply>({
   method,
   path,
@@ -42,6 +42,6 @@ function parse(text: string): unknown {
   try {
     return text === '' ? undefined : JSON.parse(text);
   } catch {
-    return undefined; // a proxy's page, say
+    return undefined; // for instance a proxy's page
   }
 }

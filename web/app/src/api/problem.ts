@@ -1,4 +1,4 @@
-/** The server said no: with a stable code, and a sentence for whoever reads English. */
+/** The server refused: a stable code, and a sentence in English. */
 export class Problem extends Error {
   override readonly name = 'Problem';
 
@@ -6,19 +6,19 @@ export class Problem extends Error {
     readonly status: number,
     readonly code: string,
     message: string,
-    /** Whatever else the answer says, e.g. `lock_holder`. */
+    /** All members of the answer, e.g. `lock_holder`. */
     readonly details: Readonly<Record<string, unknown>> = {},
   ) {
     super(message);
   }
 }
 
-/** No answer. What was asked may have been done, or not. */
+/** No answer. The request may have been executed. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
 }
 
-/** From the body of an answer that is not a success; something of our own if it is not a problem. */
+/** The problem in the body of an error response, or a general one. */
 export function problemOf(status: number, body: unknown): Problem {
   if (typeof body === 'object' && body !== null) {
     const details = body as Record<string, unknown>;

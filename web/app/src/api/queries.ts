@@ -3,7 +3,7 @@ import type { Client } from './client';
 
 const PAGE = 50;
 
-/** Everything that the page reads, by the names under which it is remembered. */
+/** The queries of the page, with their cache keys. */
 export const queries = {
   documents: (client: Client, applicationId: string | null = null) =>
     infiniteQueryOptions({

@@ -362,7 +362,7 @@ export type VersionSummary = {
   readonly version: number;
 };
 
-/** What can be asked, by method and path: with which parameters and body, and what the answer is. */
+/** The operations by method and path: parameters, body and answer. */
 export interface Operations {
   'GET /api/applications': { path: undefined; query: { limit?: number; offset?: number }; body: undefined; reply: ApplicationPage };
   'POST /api/applications': { path: undefined; query: undefined; body: ApplicationName; reply: Application };

@@ -1,20 +1,20 @@
 import { QueryClientProvider } from '@tanstack/react-query';
 import { ApiContext } from '../api/context';
-import { Speaking } from '../ui/Speaking';
-import { Boundary } from './Boundary';
-import { Gate } from './Gate';
+import { LanguageProvider } from '../ui/LanguageProvider';
+import { ErrorBoundary } from './ErrorBoundary';
+import { LoginGate } from './LoginGate';
 import type { Services } from './services';
 
 export function App({ services }: { readonly services: Services }) {
   return (
-    <Speaking>
-      <Boundary>
+    <LanguageProvider>
+      <ErrorBoundary>
         <ApiContext value={services}>
           <QueryClientProvider client={services.queries}>
-            <Gate services={services} />
+            <LoginGate services={services} />
           </QueryClientProvider>
         </ApiContext>
-      </Boundary>
-    </Speaking>
+      </ErrorBoundary>
+    </LanguageProvider>
   );
 }

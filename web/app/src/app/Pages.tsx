@@ -5,7 +5,7 @@ import { Loading, NotFound } from '../ui/Message';
 import { usePath } from '../ui/routing/location';
 import { match } from '../ui/routing/match';
 
-// Not everybody who looks at the list opens a document, and the editor is most of the page.
+// Loaded on demand: the editor is most of the page, and the list does not need it.
 const DocumentPage = lazy(() =>
   import('../features/editing/DocumentPage').then((it) => ({ default: it.DocumentPage })),
 );
@@ -22,7 +22,7 @@ const EditingNowPage = lazy(() =>
   import('../features/overview/EditingNowPage').then((it) => ({ default: it.EditingNowPage })),
 );
 
-/** The page of the address. */
+/** The page at the current address. */
 export function Pages() {
   const path = usePath();
   return <Suspense fallback={<Loading />}>{pageOf(path)}</Suspense>;

@@ -2,35 +2,35 @@ import { pageTab } from '@leasehold/react';
 import { QueryClient } from '@tanstack/react-query';
 import { browserPorts } from '../api/browserPorts';
 import { Client } from '../api/client';
+import { Login } from '../api/login';
 import { Problem } from '../api/problem';
-import { Session } from '../api/session';
-import type { Lines } from '../live/context';
-import { openLines } from '../live/lines';
+import type { LockClient } from '../live/context';
+import { openLockClient } from '../live/lockClient';
 
-/** Everything that lives as long as the page, made once. */
+/** The services of the page, made once. */
 export class Services {
-  readonly session: Session = new Session(browserPorts((news) => this.session.hear(news)));
-  readonly client = new Client(this.session, pageTab);
+  readonly login: Login = new Login(browserPorts((news) => this.login.hear(news)));
+  readonly client = new Client(this.login, pageTab);
   readonly queries = new QueryClient({
     defaultOptions: {
       queries: { retry: (failures, error) => !(error instanceof Problem) && failures < 3, staleTime: 5_000 },
     },
   });
-  #lines: Lines | null = null;
+  #lockClient: LockClient | null = null;
 
   constructor() {
-    // What one person has seen is not for the next one.
-    this.session.subscribe(() => {
-      if (this.session.state.phase === 'in') return;
-      this.#lines?.live.close();
-      this.#lines = null;
+    // The next user must not see the data of the last one.
+    this.login.subscribe(() => {
+      if (this.login.state.phase === 'in') return;
+      this.#lockClient?.live.close();
+      this.#lockClient = null;
       this.queries.clear();
     });
   }
 
-  /** For whoever is signed in. */
-  get lines(): Lines {
-    this.#lines ??= openLines(this.session);
-    return this.#lines;
+  /** For the signed-in user. */
+  get lockClient(): LockClient {
+    this.#lockClient ??= openLockClient(this.login);
+    return this.#lockClient;
   }
 }

@@ -1,19 +1,19 @@
 import type { Live, Ticker, Transport } from '@leasehold/react';
 import { createContext, useContext } from 'react';
 
-/** What documents are watched and edited through. */
-export interface Lines {
+/** The connections for watching and editing documents. */
+export interface LockClient {
   readonly live: Live;
   readonly transport: Transport;
   readonly ticker: Ticker;
-  /** Resolves when every request that is on its way is answered, or given up. */
+  /** Resolves when every pending request is answered or has failed. */
   settled(): Promise<void>;
 }
 
-export const LinesContext = createContext<Lines | null>(null);
+export const LockClientContext = createContext<LockClient | null>(null);
 
-export function useLines(): Lines {
-  const lines = useContext(LinesContext);
-  if (lines === null) throw new Error('outside of LinesContext');
-  return lines;
+export function useLockClient(): LockClient {
+  const lockClient = useContext(LockClientContext);
+  if (lockClient === null) throw new Error('outside of LockClientContext');
+  return lockClient;
 }

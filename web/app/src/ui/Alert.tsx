@@ -1,8 +1,8 @@
 import type { ReactNode } from 'react';
-import { useSpeech } from './language';
+import { useLanguage } from './language';
 import type { Messages } from './messages';
 
-/** Tells what went wrong, at once. */
+/** An error message, read out at once. */
 export function Alert({ children }: { readonly children: ReactNode }) {
   return (
     <div role="alert" className="alert">
@@ -11,9 +11,9 @@ export function Alert({ children }: { readonly children: ReactNode }) {
   );
 }
 
-/** The same for the code of a problem. */
+/** The message for the code of a problem. */
 export function ProblemAlert({ code, onRetry }: { readonly code: string; readonly onRetry?: () => void }) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   return (
     <Alert>
       <p>{problemText(t, code)}</p>

@@ -1,6 +1,6 @@
 const HUES = 6;
 
-/** The initial of a name, in a colour that it always has. Decoration: the name itself stands beside it. */
+/** The initial of a name in a constant colour. Decoration: the name itself stands beside it. */
 export function Avatar({ name }: { readonly name: string }) {
   const sum = [...name].reduce(
     (total, character) => (total * 31 + (character.codePointAt(0) ?? 0)) % 65_521,

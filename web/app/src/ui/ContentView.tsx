@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
-import { type Content, textOf } from './comparing/contentText';
+import { type Content, textOf } from './comparison/contentText';
 
-/** Content to read, without an editor. What is not known is shown as its text. */
+/** Content to read, without an editor. Unknown nodes are shown as paragraphs. */
 export function ContentView({ content }: { readonly content: Content }) {
   if (typeof content === 'string' || content.type !== 'doc') {
     return <pre className="prose prose-plain">{textOf(content)}</pre>;
@@ -31,7 +31,7 @@ function Shown({ node }: { readonly node: Node }): ReactNode {
     case 'horizontalRule':
       return <hr />;
     case 'heading':
-      // One level down: the page has a first heading already.
+      // One level down: the page already has an h1.
       return node.attrs?.level === 1 ? <h2>{childrenOf(node)}</h2> : <h3>{childrenOf(node)}</h3>;
     case 'bulletList':
       return <ul>{childrenOf(node)}</ul>;

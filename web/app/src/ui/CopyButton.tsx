@@ -1,9 +1,9 @@
 import { useEffect, useState } from 'react';
-import { useSpeech } from './language';
+import { useLanguage } from './language';
 
-/** Puts a text on the clipboard, and says so for a moment. */
+/** Copies a text to the clipboard, and confirms it for a moment. */
 export function CopyButton({ text }: { readonly text: string }) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const [isCopied, setIsCopied] = useState(false);
   useEffect(() => {
     if (!isCopied) return;

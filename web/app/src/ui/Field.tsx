@@ -5,7 +5,7 @@ interface FieldProps extends InputHTMLAttributes<HTMLInputElement> {
   readonly hint?: string;
 }
 
-/** An input with its label, and perhaps a hint that is read with it. */
+/** An input with its label and an optional hint. */
 export function Field({ label, hint, ...input }: FieldProps) {
   const id = useId();
   return (

@@ -1,10 +1,10 @@
-import { useSpeech } from './language';
+import { useLanguage } from './language';
 import { Page } from './Page';
 import { Link } from './routing/Link';
 import { paths } from './routing/paths';
 
 export function NotFound() {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   return (
     <Page title={t.notFound} lead={t.notFoundLead}>
       <p>
@@ -15,7 +15,7 @@ export function NotFound() {
 }
 
 export function Loading() {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   return (
     <p className="loading" role="status">
       {t.loading}

@@ -1,28 +1,27 @@
 import { type ReactNode, useEffect, useRef } from 'react';
-import { useSpeech } from './language';
+import { useLanguage } from './language';
 
 interface PageProps {
   readonly title: string;
   readonly lead?: ReactNode;
   /** Beside the heading. */
   readonly actions?: ReactNode;
-  readonly isWide?: boolean;
   readonly children?: ReactNode;
 }
 
 let isFirst = true;
 
-/** One page: names the tab of the browser, and is where a reader is put who came by a link. */
-export function Page({ title, lead, actions, isWide = false, children }: PageProps) {
+/** One page: sets the title of the browser's tab, and moves the focus to the heading after a navigation. */
+export function Page({ title, lead, actions, children }: PageProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   useTitle(title);
   useEffect(() => {
-    // Not after loading: there the browser itself knows where to begin.
+    // Not after the first load: the browser sets the focus itself.
     if (!isFirst) heading.current?.focus({ preventScroll: true });
     isFirst = false;
   }, []);
   return (
-    <div className={isWide ? 'page page-wide' : 'page'}>
+    <div className="page">
       <header className="page-head">
         <h1 ref={heading} tabIndex={-1}>
           {title}
@@ -36,7 +35,7 @@ export function Page({ title, lead, actions, isWide = false, children }: PagePro
 }
 
 export function useTitle(title: string): void {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   useEffect(() => {
     document.title = `${title} · ${t.appName}`;
   }, [title, t]);

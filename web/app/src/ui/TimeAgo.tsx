@@ -1,12 +1,12 @@
 import { useEffect, useState } from 'react';
-import { useSpeech } from './language';
+import { useLanguage } from './language';
 import { dateAndTime, timeAgo } from './times';
 
 const EVERY_MS = 20_000;
 
-/** How long ago something was, kept true; the exact time for whoever points at it. */
+/** The age of an event, kept up to date, with the exact time as tooltip. */
 export function TimeAgo({ at }: { readonly at: number }) {
-  const { language } = useSpeech();
+  const { language } = useLanguage();
   const [, setRound] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => setRound((round) => round + 1), EVERY_MS);

@@ -3,20 +3,24 @@ import { type Language, languages, type Messages, messages } from './messages';
 
 const KEPT_AS = 'leasehold-language';
 
-interface Speech {
+interface LanguageChoice {
   readonly language: Language;
   readonly t: Messages;
-  readonly speak: (language: Language) => void;
+  readonly setLanguage: (language: Language) => void;
 }
 
-export const SpeechContext = createContext<Speech>({ language: 'en', t: messages.en, speak: () => {} });
+export const LanguageContext = createContext<LanguageChoice>({
+  language: 'en',
+  t: messages.en,
+  setLanguage: () => {},
+});
 
-/** The words of the chosen language as `t`, and how to choose another. */
-export function useSpeech(): Speech {
-  return useContext(SpeechContext);
+/** The messages of the chosen language as `t`, and the choice of another. */
+export function useLanguage(): LanguageChoice {
+  return useContext(LanguageContext);
 }
 
-/** The language that was chosen before, else the first of the browser's that we speak, else English. */
+/** The language chosen before, else the first supported one of the browser's, else English. */
 export function preferredLanguage(preferred: readonly string[] = navigator.languages): Language {
   const wanted = [keptLanguage(), ...preferred.map((tag) => tag.split('-')[0])];
   const found = wanted.map((code) => languages.find((each) => each.code === code)?.code);
@@ -27,7 +31,7 @@ export function keepLanguage(language: Language): void {
   try {
     localStorage.setItem(KEPT_AS, language);
   } catch {
-    // A browser that keeps nothing: the choice lasts as long as the page.
+    // Without storage the choice lasts as long as the page.
   }
 }
 

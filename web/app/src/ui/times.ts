@@ -4,7 +4,7 @@ const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** "5 minutes ago" for what is younger than a day, and the date for everything else. Instants are Unix seconds. */
+/** "5 minutes ago" for the last day, otherwise the date. Instants are Unix seconds. */
 export function timeAgo(at: number, language: Language, now: number = Date.now() / 1000): string {
   const age = Math.max(0, now - at);
   if (age >= DAY)
@@ -18,7 +18,7 @@ export function timeAgo(at: number, language: Language, now: number = Date.now()
     : told.format(-Math.floor(age / HOUR), 'hour');
 }
 
-/** The time of day, for what happened just now. */
+/** The time of day, for a recent event. */
 export function timeOfDay(at: number, language: Language): string {
   return new Intl.DateTimeFormat(localeOf(language), { timeStyle: 'medium' }).format(at * 1000);
 }
@@ -29,7 +29,7 @@ export function dateAndTime(at: number, language: Language): string {
   );
 }
 
-/** "40 sec" or "3 min": how long something lasted. */
+/** A duration such as "40 sec" or "3 min". */
 export function duration(seconds: number, language: Language): string {
   const [value, unit] =
     seconds < MINUTE
@@ -44,7 +44,7 @@ export function duration(seconds: number, language: Language): string {
   }).format(Math.round(Number(value)));
 }
 
-/** As it is written where the reader lives: British dates for whoever reads British English. */
+/** The regional form of the language, for instance British dates for British English. */
 function localeOf(language: Language): string {
   return navigator.languages.find((tag) => tag.split('-')[0] === language) ?? language;
 }

@@ -1,6 +1,6 @@
 import { type RefObject, useEffect, useState } from 'react';
 
-/** Whether something of the element is on the screen, or close to it. */
+/** True while the element is on the screen, or close to it. */
 export function useIsVisible(element: RefObject<Element | null>): boolean {
   const [isVisible, setIsVisible] = useState(false);
   useEffect(() => {

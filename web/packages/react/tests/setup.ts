@@ -1,9 +1,9 @@
 import 'fake-indexeddb/auto';
 import { cleanup } from '@testing-library/react';
 import { afterEach, beforeEach, vi } from 'vitest';
-import { pageLingering } from '../src/editing/lingering';
+import { pageReleases } from '../src/editing/effects/pendingReleases';
 
-// Told React that `act` is used: otherwise it warns at every update.
+// `act` is used: without this React warns at every update.
 (globalThis as { IS_REACT_ACT_ENVIRONMENT?: boolean }).IS_REACT_ACT_ENVIRONMENT = true;
 
 beforeEach(() => {
@@ -16,6 +16,6 @@ beforeEach(() => {
 afterEach(() => {
   cleanup();
   // Each test has a page of its own.
-  pageLingering.clear();
+  pageReleases.clear();
   document.body.replaceChildren();
 });

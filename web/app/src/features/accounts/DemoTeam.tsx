@@ -1,6 +1,7 @@
 import type { DemoPerson } from '../../api/demo';
 import { Avatar } from '../../ui/Avatar';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
+import './demoTeam.css';
 
 interface DemoTeamProps {
   readonly people: readonly DemoPerson[];
@@ -8,9 +9,9 @@ interface DemoTeamProps {
   readonly onChoose: (email: string, password: string) => void;
 }
 
-/** One click to be one of the team. */
+/** A login with one click for each member of the demo team. */
 export function DemoTeam({ people, isBusy, onChoose }: DemoTeamProps) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const roles = { owner: t.roleOwner, editor: t.roleEditor, viewer: t.roleViewer };
   return (
     <section className="card demo" aria-labelledby="demo-title">

@@ -1,17 +1,17 @@
 import { type FormEvent, useState } from 'react';
-import { useSession } from '../../api/context';
+import { useLogin } from '../../api/context';
 import { codeOf } from '../../api/problem';
 import { ProblemAlert } from '../../ui/Alert';
 import { Field } from '../../ui/Field';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Page } from '../../ui/Page';
 import { Link } from '../../ui/routing/Link';
 import { paths } from '../../ui/routing/paths';
 import { textsOf } from './forms';
 
 export function RegisterPage() {
-  const { t } = useSpeech();
-  const session = useSession();
+  const { t } = useLanguage();
+  const login = useLogin();
   const [problem, setProblem] = useState<string | null>(null);
   const [isBusy, setIsBusy] = useState(false);
 
@@ -21,7 +21,7 @@ export function RegisterPage() {
     setIsBusy(true);
     setProblem(null);
     try {
-      await session.register({ email, password, display_name: name });
+      await login.register({ email, password, display_name: name });
     } catch (error) {
       setProblem(codeOf(error));
       setIsBusy(false);

@@ -1,10 +1,10 @@
 import { type FormEvent, useState } from 'react';
-import { useSession } from '../../api/context';
+import { useLogin } from '../../api/context';
 import { demoPeople } from '../../api/demo';
 import { codeOf } from '../../api/problem';
 import { ProblemAlert } from '../../ui/Alert';
 import { Field } from '../../ui/Field';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Page } from '../../ui/Page';
 import { Link } from '../../ui/routing/Link';
 import { paths } from '../../ui/routing/paths';
@@ -12,8 +12,8 @@ import { DemoTeam } from './DemoTeam';
 import { textsOf } from './forms';
 
 export function SignInPage() {
-  const { t } = useSpeech();
-  const session = useSession();
+  const { t } = useLanguage();
+  const login = useLogin();
   const [problem, setProblem] = useState<string | null>(null);
   const [isBusy, setIsBusy] = useState(false);
   const people = demoPeople();
@@ -22,7 +22,7 @@ export function SignInPage() {
     setIsBusy(true);
     setProblem(null);
     try {
-      await session.signIn({ email, password });
+      await login.signIn({ email, password });
     } catch (error) {
       setProblem(codeOf(error));
       setIsBusy(false);

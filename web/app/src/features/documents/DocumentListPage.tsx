@@ -4,7 +4,7 @@ import { useClient } from '../../api/context';
 import { codeOf } from '../../api/problem';
 import { queries } from '../../api/queries';
 import { ProblemAlert } from '../../ui/Alert';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Loading } from '../../ui/Message';
 import { Page } from '../../ui/Page';
 import { Link } from '../../ui/routing/Link';
@@ -13,7 +13,7 @@ import { DocumentRow } from './DocumentRow';
 import { TeamFilter } from './TeamFilter';
 
 export function DocumentListPage() {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const client = useClient();
   const [teamId, setTeamId] = useState<string | null>(null);
   const teams = useQuery(queries.applications(client));

@@ -1,20 +1,20 @@
 import { useRef } from 'react';
 import type { DocumentSummary } from '../../api/schema.generated';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Link } from '../../ui/routing/Link';
 import { paths } from '../../ui/routing/paths';
 import { TimeAgo } from '../../ui/TimeAgo';
 import { useIsVisible } from '../../ui/useIsVisible';
-import { EditingMark } from './EditingMark';
+import { EditorBadge } from './EditorBadge';
 
 interface DocumentRowProps {
   readonly document: DocumentSummary;
-  /** Of which team and project. */
+  /** The team and project. */
   readonly place: string;
 }
 
 export function DocumentRow({ document, place }: DocumentRowProps) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const row = useRef<HTMLLIElement>(null);
   // A socket may watch a hundred documents, and a list may have more.
   const isVisible = useIsVisible(row);
@@ -37,7 +37,7 @@ export function DocumentRow({ document, place }: DocumentRowProps) {
           </span>
         </p>
       </div>
-      {isVisible && <EditingMark documentId={document.id} />}
+      {isVisible && <EditorBadge documentId={document.id} />}
     </li>
   );
 }

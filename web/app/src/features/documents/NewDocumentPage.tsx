@@ -6,14 +6,14 @@ import { queries } from '../../api/queries';
 import type { NewDocument } from '../../api/schema.generated';
 import { ProblemAlert } from '../../ui/Alert';
 import { Field } from '../../ui/Field';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Page } from '../../ui/Page';
 import { Link } from '../../ui/routing/Link';
 import { navigate } from '../../ui/routing/location';
 import { paths } from '../../ui/routing/paths';
 
 export function NewDocumentPage() {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const client = useClient();
   const cache = useQueryClient();
   const teams = (useQuery(queries.applications(client)).data ?? []).filter((team) => team.role !== 'viewer');

@@ -1,5 +1,5 @@
 import type { Application } from '../../api/schema.generated';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 
 interface TeamFilterProps {
   readonly teams: readonly Application[];
@@ -9,7 +9,7 @@ interface TeamFilterProps {
 
 /** All documents, or those of one team. */
 export function TeamFilter({ teams, chosen, onChoose }: TeamFilterProps) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   return (
     <div className="field field-inline">
       <label htmlFor="team-filter">{t.team}</label>

@@ -6,24 +6,24 @@ import { queries } from '../../api/queries';
 import { Alert, ProblemAlert, problemText } from '../../ui/Alert';
 import { ContentView } from '../../ui/ContentView';
 import { CopyButton } from '../../ui/CopyButton';
-import { Comparison } from '../../ui/comparing/Comparison';
-import { textOf } from '../../ui/comparing/contentText';
-import { useSpeech } from '../../ui/language';
+import { Comparison } from '../../ui/comparison/Comparison';
+import { textOf } from '../../ui/comparison/contentText';
+import { useLanguage } from '../../ui/language';
 import { Loading, NotFound } from '../../ui/Message';
 import { Page } from '../../ui/Page';
 import { Link } from '../../ui/routing/Link';
 import { paths } from '../../ui/routing/paths';
 import { TimeAgo } from '../../ui/TimeAgo';
-import { discardDraft, restoreDraft } from './settling';
+import { discardDraft, restoreDraft } from './draftActions';
 
 interface DraftPageProps {
   readonly documentId: string;
   readonly draftId: string;
 }
 
-/** A rescued draft beside the document as it is now: to restore, to copy from, to discard. */
+/** A rescued draft, compared with the current document: to restore, copy or discard. */
 export function DraftPage({ documentId, draftId }: DraftPageProps) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const client = useClient();
   const user = useUser();
   const cache = useQueryClient();

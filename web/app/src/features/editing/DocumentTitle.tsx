@@ -4,11 +4,11 @@ import { useClient } from '../../api/context';
 import { codeOf } from '../../api/problem';
 import type { Document } from '../../api/schema.generated';
 import { ProblemAlert } from '../../ui/Alert';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 
-/** The title, which editors may change whoever has the lock: it is no part of the text. */
+/** The title. Editors may change it without the lock, because it is not part of the text. */
 export function DocumentTitle({ document }: { readonly document: Document }) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const client = useClient();
   const cache = useQueryClient();
   const field = useId();
@@ -33,7 +33,7 @@ export function DocumentTitle({ document }: { readonly document: Document }) {
 
   if (asked === null) {
     return (
-      <div className="desk-title">
+      <div className="editor-title">
         <h1>{document.title}</h1>
         {document.role !== 'viewer' && (
           <button type="button" className="button button-quiet" onClick={() => setAsked(document.title)}>
@@ -44,7 +44,7 @@ export function DocumentTitle({ document }: { readonly document: Document }) {
     );
   }
   return (
-    <form className="desk-title" onSubmit={submit} aria-label={t.renameDocument}>
+    <form className="editor-title" onSubmit={submit} aria-label={t.renameDocument}>
       <h1 className="visually-hidden">{document.title}</h1>
       <label htmlFor={field} className="visually-hidden">
         {t.title}
@@ -53,7 +53,7 @@ export function DocumentTitle({ document }: { readonly document: Document }) {
         id={field}
         className="title-input"
         value={asked}
-        // biome-ignore lint/a11y/noAutofocus: it takes the place of the button that was just pressed
+        // biome-ignore lint/a11y/noAutofocus: it replaces the button that was just pressed
         autoFocus
         required
         maxLength={200}

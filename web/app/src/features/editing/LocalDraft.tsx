@@ -3,9 +3,9 @@ import type { Editor } from '@tiptap/react';
 import { useState } from 'react';
 import { Alert } from '../../ui/Alert';
 import { CopyButton } from '../../ui/CopyButton';
-import { Comparison } from '../../ui/comparing/Comparison';
-import { textOf } from '../../ui/comparing/contentText';
-import { useSpeech } from '../../ui/language';
+import { Comparison } from '../../ui/comparison/Comparison';
+import { textOf } from '../../ui/comparison/contentText';
+import { useLanguage } from '../../ui/language';
 import { timeAgo } from '../../ui/times';
 import { newBlocks } from './content';
 
@@ -13,20 +13,20 @@ interface LocalDraftProps {
   readonly lock: DocumentLock;
   readonly draft: Draft;
   readonly editor: Editor | null;
-  /** What the document is. */
+  /** The document. */
   readonly current: Content;
   readonly isCompared: boolean;
   readonly onCompare: (isCompared: boolean) => void;
 }
 
-/** Text that only this browser has: nothing becomes of it unasked, and it is here until somebody decides. */
+/** A draft that is only in this browser. It stays until the user decides. */
 export function LocalDraft(props: LocalDraftProps) {
-  // What was asked about one draft is not answered about the next.
+  // A confirmation for one draft must not apply to the next.
   return <Offer key={props.draft.id} {...props} />;
 }
 
 function Offer({ lock, draft, editor, current, isCompared, onCompare }: LocalDraftProps) {
-  const { t, language } = useSpeech();
+  const { t, language } = useLanguage();
   const [isRefused, setIsRefused] = useState(false);
   const [isLeaving, setIsLeaving] = useState(false);
 
@@ -41,7 +41,7 @@ function Offer({ lock, draft, editor, current, isCompared, onCompare }: LocalDra
     editor.commands.insertContentAt(editor.state.doc.content.size, [
       ...newBlocks(draft.content, editor.getJSON()),
     ]);
-    // Until then the draft is the only copy that is sure to be there.
+    // Until then the draft is the only safe copy.
     if (await lock.save()) lock.discardDraft(draft.id);
   }
 

@@ -1,16 +1,16 @@
 import { useQuery } from '@tanstack/react-query';
 import { useClient } from '../../api/context';
 import { queries } from '../../api/queries';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Link } from '../../ui/routing/Link';
 import { paths } from '../../ui/routing/paths';
 
-// A draft is rescued when somebody's late save arrives, and no event tells of that.
+// A draft is rescued when a late save arrives, and there is no event for that.
 const ASK_EVERY_MS = 10_000;
 
-/** That there are drafts to be looked at; nothing if there are none. */
+/** A link to the open rescued drafts; absent if there are none. */
 export function RescuedLink({ documentId }: { readonly documentId: string }) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const found = useQuery({ ...queries.drafts(useClient(), documentId), refetchInterval: ASK_EVERY_MS });
   const open = found.data?.filter((draft) => draft.status === 'open') ?? [];
   const [only] = open;

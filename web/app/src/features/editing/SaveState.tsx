@@ -1,11 +1,11 @@
 import type { DocumentLock } from '@leasehold/react';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import type { Language, Messages } from '../../ui/messages';
 import { timeOfDay } from '../../ui/times';
 
-/** Whether the text is safe, and as what. Not a live region: the banner tells what needs to be heard. */
+/** The state of saving. Not a live region: the banner reads out what matters. */
 export function SaveState({ lock }: { readonly lock: DocumentLock }) {
-  const { t, language } = useSpeech();
+  const { t, language } = useLanguage();
   const isSafe = !lock.hasUnsavedText && !lock.isSaving;
   return (
     <p className={isSafe ? 'save-state' : 'save-state save-state-unsaved'} data-testid="save-state">

@@ -1,6 +1,6 @@
 import type { DocumentLock } from '@leasehold/react';
 import { type Editor, useEditorState } from '@tiptap/react';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { tools } from './tools';
 
 interface ToolbarProps {
@@ -8,9 +8,9 @@ interface ToolbarProps {
   readonly lock: DocumentLock;
 }
 
-/** Formatting, for whoever may type. Using it in a free document takes the lock, as typing does. */
+/** The formatting tools. In a free document they take the lock, as typing does. */
 export function Toolbar({ editor, lock }: ToolbarProps) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const active = useEditorState({
     editor,
     selector: ({ editor: current }) => tools.map((tool) => (current ? tool.isActive?.(current) : undefined)),
@@ -28,7 +28,7 @@ export function Toolbar({ editor, lock }: ToolbarProps) {
           title={t[tool.name]}
           aria-pressed={active?.[place]}
           disabled={!lock.isEditable}
-          // The selection stays where it is.
+          // Keeps the selection.
           onMouseDown={(event) => event.preventDefault()}
           onClick={() => tool.use(editor.chain().focus()).run()}
         >

@@ -1,12 +1,12 @@
 import type { Content } from '@leasehold/react';
 import type { JSONContent } from '@tiptap/core';
 
-/** Whether some program has written it, in a form that is no text: it can be looked at, but not edited here. */
+/** True for content of a program that is not text: it can be read, but not edited here. */
 export function isForeign(content: Content): boolean {
   return typeof content !== 'string' && content.type !== 'doc';
 }
 
-/** Content as the editor takes it. Plain text becomes a paragraph a line. */
+/** Content for the editor. Each line of a plain text becomes a paragraph. */
 export function editable(content: Content): JSONContent {
   if (typeof content !== 'string') return content as JSONContent;
   const lines = content === '' ? [] : content.split('\n');
@@ -17,7 +17,7 @@ export function editable(content: Content): JSONContent {
   return { type: 'doc', content: paragraphs.length > 0 ? paragraphs : [{ type: 'paragraph' }] };
 }
 
-/** The blocks of `draft` that `current` has not: what somebody wrote, without what is in the document anyway. */
+/** The blocks of `draft` that are not in `current`. */
 export function newBlocks(draft: Content, current: Content): readonly JSONContent[] {
   const spelled = (block: JSONContent) => JSON.stringify(block);
   const known = new Set(editable(current).content?.map(spelled));

@@ -2,10 +2,10 @@ import type { ChainedCommands, Editor } from '@tiptap/react';
 
 interface Tool {
   readonly name: 'bold' | 'italic' | 'heading' | 'bulletList' | 'orderedList' | 'quote' | 'undo' | 'redo';
-  /** Its picture: an SVG path in a square of 20. */
+  /** The icon: an SVG path in a square of 20. */
   readonly drawing: string;
   readonly use: (chain: ChainedCommands) => ChainedCommands;
-  /** For what is on or off. */
+  /** For tools that are on or off. */
   readonly isActive?: (editor: Editor) => boolean;
 }
 

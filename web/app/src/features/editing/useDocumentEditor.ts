@@ -7,7 +7,7 @@ import { showLoaded } from './showLoaded';
 
 const extensions = [StarterKit.configure({ link: { openOnClick: false } })];
 
-/** The editor of a document: it shows what the lock has loaded, and tells the lock what is typed. */
+/** The editor of a document: shows the lock's loaded text, and reports changes to the lock. */
 export function useDocumentEditor(lock: DocumentLock, label: string): Editor | null {
   const { loaded, isEditable, noteChange } = lock;
   const mayType = isEditable && loaded !== null && !isForeign(loaded.content);
@@ -15,14 +15,14 @@ export function useDocumentEditor(lock: DocumentLock, label: string): Editor | n
   const editor = useEditor({
     extensions,
     editable: false,
-    // Its styles are in a file of our own: the page's policy allows no style that a script writes.
+    // Its styles are in `prose.css`: the page's content security policy refuses styles from scripts.
     injectCSS: false,
     editorProps,
     onUpdate: ({ editor: changed }) => noteChange(changed.getJSON()),
   });
 
   useEffect(() => {
-    // Without the second argument the editor would report the change as one of the text, and the text be saved.
+    // Without the second argument the editor would report a change of the text, which would be saved.
     editor?.setEditable(mayType, false);
   }, [editor, mayType]);
 
@@ -41,7 +41,7 @@ function attributesOf(label: string, mayType: boolean): Record<string, string> {
     'aria-multiline': 'true',
     'aria-label': label,
     'aria-readonly': String(!mayType),
-    // A tab stop also while it cannot be edited: reading, selecting and copying are for everybody.
+    // A tab stop also while it is read-only: for reading, selecting and copying.
     tabindex: '0',
   };
 }

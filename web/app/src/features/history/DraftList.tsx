@@ -1,14 +1,14 @@
 import { useQuery } from '@tanstack/react-query';
 import { useClient } from '../../api/context';
 import { queries } from '../../api/queries';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Link } from '../../ui/routing/Link';
 import { paths } from '../../ui/routing/paths';
 import { TimeAgo } from '../../ui/TimeAgo';
 
-/** What came too late to become a version. */
+/** The drafts of saves that arrived too late to become a version. */
 export function DraftList({ documentId }: { readonly documentId: string }) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const found = useQuery(queries.drafts(useClient(), documentId));
   const words = { open: t.statusOpen, restored: t.statusRestored, discarded: t.statusDiscarded };
   return (

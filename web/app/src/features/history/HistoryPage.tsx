@@ -3,7 +3,7 @@ import { useClient } from '../../api/context';
 import { Problem } from '../../api/problem';
 import { queries } from '../../api/queries';
 import { ProblemAlert } from '../../ui/Alert';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Loading, NotFound } from '../../ui/Message';
 import { Page } from '../../ui/Page';
 import { Link } from '../../ui/routing/Link';
@@ -12,9 +12,9 @@ import { DraftList } from './DraftList';
 import { HoldList } from './HoldList';
 import { VersionList } from './VersionList';
 
-/** What became of a document: its versions, what was rescued, and who held its lock. */
+/** The history of a document: rescued drafts, versions and holds. */
 export function HistoryPage({ documentId }: { readonly documentId: string }) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const found = useQuery(queries.document(useClient(), documentId));
   if (found.isPending) return <Loading />;
   if (found.isError) {

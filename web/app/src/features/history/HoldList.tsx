@@ -2,15 +2,15 @@ import { useQuery } from '@tanstack/react-query';
 import { useClient } from '../../api/context';
 import { queries } from '../../api/queries';
 import type { PastHold } from '../../api/schema.generated';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Loading } from '../../ui/Message';
 import type { Messages } from '../../ui/messages';
 import { TimeAgo } from '../../ui/TimeAgo';
 import { duration } from '../../ui/times';
 
-/** Who held the lock, for how long, and why no longer. */
+/** The past holds of the lock: user, duration and reason of the end. */
 export function HoldList({ documentId }: { readonly documentId: string }) {
-  const { t, language } = useSpeech();
+  const { t, language } = useLanguage();
   const found = useQuery(queries.holds(useClient(), documentId));
   return (
     <section className="section" aria-labelledby="holds">

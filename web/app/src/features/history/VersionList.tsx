@@ -1,14 +1,14 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useClient } from '../../api/context';
 import { queries } from '../../api/queries';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Loading } from '../../ui/Message';
 import { Link } from '../../ui/routing/Link';
 import { paths } from '../../ui/routing/paths';
 import { TimeAgo } from '../../ui/TimeAgo';
 
 export function VersionList({ documentId }: { readonly documentId: string }) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const found = useInfiniteQuery(queries.versions(useClient(), documentId));
   const versions = found.data?.pages.flatMap((page) => page.items);
   return (

@@ -6,9 +6,9 @@ import { queries } from '../../api/queries';
 import { ProblemAlert } from '../../ui/Alert';
 import { ContentView } from '../../ui/ContentView';
 import { CopyButton } from '../../ui/CopyButton';
-import { Comparison } from '../../ui/comparing/Comparison';
-import { textOf } from '../../ui/comparing/contentText';
-import { useSpeech } from '../../ui/language';
+import { Comparison } from '../../ui/comparison/Comparison';
+import { textOf } from '../../ui/comparison/contentText';
+import { useLanguage } from '../../ui/language';
 import { Loading, NotFound } from '../../ui/Message';
 import { Page } from '../../ui/Page';
 import { Link } from '../../ui/routing/Link';
@@ -20,9 +20,9 @@ interface VersionPageProps {
   readonly version: number;
 }
 
-/** One version to read, and beside the current one. */
+/** One version, to read or to compare with the current one. */
 export function VersionPage({ documentId, version }: VersionPageProps) {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const client = useClient();
   const found = useQuery(queries.version(client, documentId, version));
   const current = useQuery(queries.document(client, documentId));

@@ -1,15 +1,15 @@
 import type { EditedDocument } from '../../api/schema.generated';
 import { Avatar } from '../../ui/Avatar';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Link } from '../../ui/routing/Link';
 import { paths } from '../../ui/routing/paths';
 import { timeOfDay } from '../../ui/times';
 
 export function EditedRow({ edited }: { readonly edited: EditedDocument }) {
-  const { t, language } = useSpeech();
+  const { t, language } = useLanguage();
   const holder = edited.lock.lock_holder;
   if (holder === null) return null;
-  // Everybody pauses to think.
+  // A short pause is not idleness.
   const idleSince = holder.idle_since ?? Number.POSITIVE_INFINITY;
   const isIdle = Date.now() / 1000 - idleSince > 15;
   return (
@@ -24,7 +24,7 @@ export function EditedRow({ edited }: { readonly edited: EditedDocument }) {
           {isIdle && <span>{t.idleSince(timeOfDay(idleSince, language))}</span>}
         </p>
       </div>
-      <p className="editing-mark">
+      <p className="editor-badge">
         <Avatar name={holder.user_name} />
         <span>{t.editedBy(holder.user_name)}</span>
       </p>

@@ -3,20 +3,20 @@ import { useEffect, useMemo } from 'react';
 import { useClient } from '../../api/context';
 import { codeOf } from '../../api/problem';
 import { queries } from '../../api/queries';
-import { useLines } from '../../live/context';
+import { useLockClient } from '../../live/context';
 import { ProblemAlert } from '../../ui/Alert';
-import { useSpeech } from '../../ui/language';
+import { useLanguage } from '../../ui/language';
 import { Loading } from '../../ui/Message';
 import { Page } from '../../ui/Page';
 import { EditedRow } from './EditedRow';
 
-// Fewer than a socket may watch; what is beyond is found by asking.
+// Below the limit of a socket; the rest is found by polling.
 const MOST_WATCHED = 80;
 const ASK_EVERY_MS = 15_000;
 
-/** For owners: who edits what in their teams, as it happens. */
+/** For owners: the documents of their teams that are being edited, updated live. */
 export function EditingNowPage() {
-  const { t } = useSpeech();
+  const { t } = useLanguage();
   const client = useClient();
   const found = useQuery({ ...queries.locks(client), refetchInterval: ASK_EVERY_MS });
   useRefetchWhenLocksChange();
@@ -37,7 +37,7 @@ export function EditingNowPage() {
 }
 
 function useRefetchWhenLocksChange(): void {
-  const { live } = useLines();
+  const { live } = useLockClient();
   const cache = useQueryClient();
   const documents = useInfiniteQuery(queries.documents(useClient())).data?.pages;
   const watched = useMemo(() => {

@@ -5,7 +5,7 @@ interface LinkProps extends AnchorHTMLAttributes<HTMLAnchorElement> {
   readonly to: string;
 }
 
-/** A link within the page. Whoever wants it in another tab or window gets that. */
+/** A link within the page. Modifier keys open it in another tab or window as usual. */
 export function Link({ to, onClick, ...rest }: LinkProps) {
   const path = usePath();
   function follow(event: MouseEvent<HTMLAnchorElement>) {

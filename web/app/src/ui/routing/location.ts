@@ -2,7 +2,7 @@ import { useSyncExternalStore } from 'react';
 
 const CHANGED = 'leasehold:navigated';
 
-/** Goes to another address of this page. */
+/** Navigates to another address of this page. */
 export function navigate(path: string, { replace = false }: { replace?: boolean } = {}): void {
   if (path === currentPath()) return;
   if (replace) history.replaceState(null, '', path);
@@ -11,7 +11,7 @@ export function navigate(path: string, { replace = false }: { replace?: boolean 
   if (!replace) window.scrollTo(0, 0);
 }
 
-/** Path and query, as they are now. */
+/** The current path and query. */
 export function currentPath(): string {
   return window.location.pathname + window.location.search;
 }

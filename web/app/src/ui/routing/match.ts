@@ -1,11 +1,11 @@
-/** `/documents/:id` as the names of what varies in it. */
+/** The parameters of a pattern such as `/documents/:id`. */
 export type ParametersOf<Pattern extends string> = Pattern extends `${string}:${infer Name}/${infer Rest}`
   ? { readonly [Key in Name]: string } & ParametersOf<Rest>
   : Pattern extends `${string}:${infer Name}`
     ? { readonly [Key in Name]: string }
     : object;
 
-/** What varies, decoded; null if the path does not look like the pattern. A slash at the end does not matter. */
+/** The decoded parameters; null if the path does not match. A trailing slash is ignored. */
 export function match<Pattern extends string>(pattern: Pattern, path: string): ParametersOf<Pattern> | null {
   const expected = partsOf(pattern);
   const given = partsOf(path);

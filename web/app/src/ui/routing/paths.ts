@@ -1,4 +1,4 @@
-/** The addresses of the page. The server knows their first parts (`web_page.py`). */
+/** The addresses of the page. The server knows their first segments (`web_page.py`). */
 export const paths = {
   documents: () => '/documents',
   newDocument: () => '/documents/new',

@@ -1,5 +1,5 @@
-import type { DocumentLock } from '../editing/documentLock';
-import { timeOfDay } from './describing';
+import type { DocumentLock } from '../editing/view/documentLock';
+import { timeOfDay } from './description';
 import type { LockMessages } from './messages';
 import type { CompareTarget } from './OutcomeActions';
 
@@ -9,7 +9,7 @@ interface DraftOfferProps {
   readonly onCompare?: ((target: CompareTarget) => void) | undefined;
 }
 
-/** Text that this browser has kept, offered back. */
+/** Offers a draft from this browser. */
 export function DraftOffer({ lock, messages, onCompare }: DraftOfferProps) {
   const { draft } = lock;
   if (!draft) return null;

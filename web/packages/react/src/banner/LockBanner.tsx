@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
-import type { DocumentLock } from '../editing/documentLock';
+import type { DocumentLock } from '../editing/view/documentLock';
 import { DraftOffer } from './DraftOffer';
-import { describe } from './describing';
+import { describe } from './description';
 import { type LockMessages, messages as languages, withoutKeeping } from './messages';
 import { type CompareTarget, OutcomeActions } from './OutcomeActions';
 import { TakeOver } from './TakeOver';
@@ -9,20 +9,20 @@ import { TakeOver } from './TakeOver';
 export interface LockBannerProps {
   readonly lock: DocumentLock;
   readonly messages?: LockMessages;
-  /** Shows a version. Without it there is no such button. */
+  /** Shows a version. Without it the button is absent. */
   readonly onView?: (version: number) => void;
-  /** Shows two texts side by side. Without it there is no such button. */
+  /** Shows two texts side by side. Without it the button is absent. */
   readonly onCompare?: (target: CompareTarget) => void;
-  /** Whether text that this browser has kept is offered here. */
+  /** Offers drafts from this browser; true by default. */
   readonly showsDraft?: boolean;
   readonly children?: ReactNode;
 }
 
 /**
- * Who edits, what happened, and what can be done about it.
+ * Shows the lock's state, the latest event, and the actions.
  *
- * The sentences are in a polite live region; buttons are outside of it, so that they are not read out at every
- * change. The focus is moved only to answer a question that the reader has asked for.
+ * The sentences are in a polite live region; buttons are outside of it, so that they are not read out at every change. The
+ * focus moves only to the confirmation that the user has asked for.
  */
 export function LockBanner({
   lock,
@@ -42,7 +42,7 @@ export function LockBanner({
           {detail && <span className="leasehold-banner__detail"> {detail}</span>}
         </div>
         {lock.idleIn !== null && (
-          // Not read out: a number every second would drown everything else.
+          // Not read out: a number every second would cover everything else.
           <span className="leasehold-banner__countdown" aria-hidden="true">
             {messages.seconds(lock.idleIn)}
           </span>

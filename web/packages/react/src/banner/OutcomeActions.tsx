@@ -1,9 +1,9 @@
 import type { Draft } from '../drafts/draft';
-import type { DocumentLock } from '../editing/documentLock';
-import type { TextOutcome } from '../editing/notices';
+import type { TextOutcome } from '../editing/terms/notices';
+import type { DocumentLock } from '../editing/view/documentLock';
 import type { LockMessages } from './messages';
 
-/** What can be compared with the document as it is now. */
+/** A text to compare with the current document. */
 export type CompareTarget =
   | { readonly kind: 'version'; readonly version: number }
   | { readonly kind: 'rescued'; readonly draftId: string }
@@ -16,7 +16,7 @@ interface OutcomeActionsProps {
   readonly onCompare?: ((target: CompareTarget) => void) | undefined;
 }
 
-/** After a loss: where the text is now. */
+/** After a loss: leads to the user's text. */
 export function OutcomeActions({ lock, messages, onView, onCompare }: OutcomeActionsProps) {
   const { notice } = lock;
   if (notice?.kind !== 'taken' && notice?.kind !== 'lost') return null;

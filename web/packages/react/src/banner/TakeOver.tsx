@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { DocumentLock } from '../editing/documentLock';
+import type { DocumentLock } from '../editing/view/documentLock';
 import type { LockMessages } from './messages';
 
 interface TakeOverProps {
@@ -7,9 +7,9 @@ interface TakeOverProps {
   readonly messages: LockMessages;
 }
 
-/** Takes the lock from whoever has it, after saying what that means. */
+/** Takes the lock over, after a question that explains the effect. */
 export function TakeOver({ lock, messages }: TakeOverProps) {
-  // For this holder only: the question must not be answered about somebody else who came in between.
+  // For this holder only: a confirmation must not apply to a later holder.
   const [askedAbout, setAskedAbout] = useState<number | null>(null);
   const holder = lock.lockHolder;
   if (!holder) return null;
@@ -28,7 +28,7 @@ export function TakeOver({ lock, messages }: TakeOverProps) {
         type="button"
         className="leasehold-button leasehold-button--strong"
         aria-describedby="leasehold-take-over-question"
-        // The reader has pressed the button that this one stands in for.
+        // The user has pressed the button that this one replaces.
         ref={focusOnce}
         onClick={() => void lock.forceTakeLock()}
       >

@@ -11,7 +11,7 @@ export interface LockMessages {
   readonly edit: string;
   readonly youEdit: string;
   readonly stopEditing: string;
-  /** Said once; the seconds are shown beside it. */
+  /** Read out once; the seconds are shown beside it. */
   readonly idleSoon: string;
   readonly seconds: (count: number) => string;
   readonly editedBy: (name: string, since: string) => string;
@@ -31,7 +31,7 @@ export interface LockMessages {
   readonly movingHere: string;
   readonly offline: string;
   readonly offlineKept: string;
-  /** The browser does not keep what is typed. */
+  /** The browser does not store the text. */
   readonly offlineNotKept: string;
   readonly retrying: string;
   readonly retryNow: string;
@@ -41,7 +41,7 @@ export interface LockMessages {
   readonly outcomeSaved: (version: number) => string;
   readonly outcomeRescued: string;
   readonly outcomeKeptLocally: string;
-  /** Instead of every sentence that says what is kept in this browser, if it keeps nothing. */
+  /** Replaces every sentence about text stored in this browser, if it stores nothing. */
   readonly onlyHere: string;
   readonly view: string;
   readonly compare: string;
@@ -53,13 +53,13 @@ export interface LockMessages {
   readonly notTaken: string;
   readonly refused: (message: string) => string;
   readonly draftOffer: (at: string) => string;
-  /** The same, if the browser does not keep it. */
+  /** The same, if the browser does not store it. */
   readonly draftHere: (at: string) => string;
   readonly restoreDraft: string;
   readonly discardDraft: string;
 }
 
-/** The same texts for a browser that keeps nothing: what is said to be kept must be. */
+/** The same texts for a browser that stores nothing: the banner must not claim otherwise. */
 export function withoutKeeping(messages: LockMessages): LockMessages {
   const { onlyHere, offlineNotKept, draftHere } = messages;
   return {
@@ -72,5 +72,5 @@ export function withoutKeeping(messages: LockMessages): LockMessages {
   };
 }
 
-/** The languages that come with the package. A host may pass its own. */
+/** The languages of the package. A host may pass its own. */
 export const messages = { en: english, de: german } as const satisfies Record<string, LockMessages>;

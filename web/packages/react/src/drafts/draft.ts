@@ -1,21 +1,21 @@
-import type { Content } from '../editing/content';
+import type { Content } from '../protocol/content';
 
 /** Text that the service has not acknowledged. */
 export interface Draft {
-  /** Made by the page that wrote it: two tabs do not overwrite each other's. */
+  /** Contains a random part of the page: two tabs do not overwrite each other's drafts. */
   readonly id: string;
   readonly userId: string;
   readonly documentId: string;
   readonly content: Content;
-  /** The version that it was made from. */
+  /** The version on which it is based. */
   readonly baseVersion: number;
   /** Unix milliseconds. */
   readonly changedAt: number;
 }
 
-/** Where drafts are kept. None of these rejects: a browser that keeps nothing must not stop anybody from editing. */
+/** A store of drafts. No method rejects: a browser that stores nothing must not prevent editing. */
 export interface DraftStore {
-  /** Whether it is kept now. */
+  /** True if the draft is stored. */
   put(draft: Draft): Promise<boolean>;
   remove(id: string): Promise<void>;
   /** Newest first. */

@@ -14,7 +14,7 @@ export function indexedDrafts(): DraftStore {
 
   function open(): Promise<IDBDatabase> {
     opening ??= openDatabase(forget).catch((error: unknown) => {
-      forget(); // private windows and full disks may think better of it later
+      forget(); // a private window or a full disk may allow it later
       throw error;
     });
     return opening;
@@ -62,7 +62,7 @@ export function indexedDrafts(): DraftStore {
   };
 }
 
-/** The browser has closed the connection, and the event that says so has not come yet, or never does. */
+/** The browser has closed the connection, and its event has not arrived yet, or never does. */
 function isClosed(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'InvalidStateError';
 }
@@ -76,7 +76,7 @@ function openDatabase(onClosed: () => void): Promise<IDBDatabase> {
     };
     request.onsuccess = () => {
       const database = request.result;
-      // "Clear browsing data", a disk that failed.
+      // After "Clear browsing data", or a disk failure.
       database.onclose = onClosed;
       // A tab with a newer page waits for this connection.
       database.onversionchange = () => {

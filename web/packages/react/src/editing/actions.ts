@@ -1,60 +1,62 @@
 import { newId } from '../protocol/tab';
-import type { DocumentLockActions } from './documentLock';
-import type { DocumentSession } from './documentSession';
-import type { Input } from './inputs';
-import type { Session } from './session';
+import type { DocumentController } from './documentController';
+import type { Input } from './machine/inputs';
+import { isOffline, type State, wantedDraft } from './machine/state';
+import type { DocumentLockActions } from './view/documentLock';
 
-/** What a component can do, each once for the session's whole life. */
-export function actionsOf(session: DocumentSession, retryLive: () => void): DocumentLockActions {
+/** The actions of a component; the same functions as long as the controller exists. */
+export function actionsOf(controller: DocumentController, retryLive: () => void): DocumentLockActions {
   async function obtain(input: Input): Promise<boolean> {
-    session.take(input);
-    const { hold } = await session.until(isDecided);
+    controller.take(input);
+    const { hold } = await controller.until(isDecided);
     return hold.kind === 'held';
   }
 
-  const shown = () => session.getState().draft?.id ?? '';
+  const shown = () => controller.getState().draft?.id ?? '';
 
   return {
-    acquireLock: () => obtain({ kind: 'edit-asked', how: 'acquire' }),
-    forceTakeLock: () => obtain({ kind: 'edit-asked', how: 'take' }),
-    continueHere: () => obtain({ kind: 'continue-asked', request: newId() }),
+    acquireLock: () => obtain({ kind: 'edit-requested', how: 'acquire' }),
+    forceTakeLock: () => obtain({ kind: 'edit-requested', how: 'take' }),
+    continueHere: () => obtain({ kind: 'continue-requested', request: newId() }),
     async releaseLock() {
-      session.take({ kind: 'stop-asked' });
-      await session.until(
-        ({ hold }) => hold.kind !== 'ending' && !(hold.kind === 'asking' && hold.isUnwanted),
+      controller.take({ kind: 'stop-requested' });
+      await controller.until(
+        ({ hold }) =>
+          hold.kind !== 'releasing' && !(hold.kind === 'requested' && hold.purpose.kind === 'release'),
       );
     },
     async save() {
-      session.take({ kind: 'save-asked' });
-      const { revision } = session.current.text;
-      const { text } = await session.until(isSaveOver);
-      // Not whether anything is unsaved: a text that was refused is not either, since it was put aside.
-      return text.acknowledged >= revision;
+      controller.take({ kind: 'save-requested' });
+      const revision = controller.current.text?.revision ?? 0;
+      const { text } = await controller.until(isSaveOver);
+      // `hasUnsavedText` does not answer this: a refused text was put aside, and is not unsaved either.
+      return (text?.acknowledged ?? 0) >= revision;
     },
-    noteActivity: () => session.take({ kind: 'touched' }),
-    noteChange: (content) => session.take({ kind: 'typed', content }),
+    noteActivity: () => controller.take({ kind: 'activity' }),
+    noteChange: (content) => controller.take({ kind: 'typed', content }),
     async restoreDraft(id) {
       const wanted = id ?? shown();
-      session.take({ kind: 'draft-wanted', id: wanted });
-      const { restored } = await session.until(({ restoring }) => restoring?.id !== wanted);
-      return restored.includes(wanted);
+      controller.take({ kind: 'restore-requested', id: wanted });
+      const { drafts } = await controller.until(({ hold }) => wantedDraft(hold)?.id !== wanted);
+      return drafts.restored.includes(wanted);
     },
-    discardDraft: (id) => session.take({ kind: 'draft-discarded', id: id ?? shown() }),
-    dismissNotice: () => session.take({ kind: 'notice-dismissed' }),
+    discardDraft: (id) => controller.take({ kind: 'draft-discarded', id: id ?? shown() }),
+    dismissNotice: () => controller.take({ kind: 'notice-dismissed' }),
     retry() {
-      session.take({ kind: 'retry-asked' });
+      controller.take({ kind: 'retry-requested' });
       retryLive();
     },
-    reload: () => session.take({ kind: 'reload-asked' }),
+    reload: () => controller.take({ kind: 'reload-requested' }),
   };
 }
 
-/** Held with the newest text, or not to be had. */
-function isDecided({ hold, text, failures }: Session): boolean {
-  if (hold.kind === 'calling' || hold.kind === 'asking') return false;
-  return !(hold.kind === 'held' && text.isStale && failures === 0);
+/** Held with the newest text, or not available. */
+function isDecided(state: State): boolean {
+  const { hold, text } = state;
+  if (hold.kind === 'calling-tabs' || hold.kind === 'requested') return false;
+  return !(hold.kind === 'held' && text?.isStale && !isOffline(state));
 }
 
-function isSaveOver({ isSaveAsked, saving, failures }: Session): boolean {
-  return failures > 0 || (!isSaveAsked && (saving === null || saving.isUnknown));
+function isSaveOver(state: State): boolean {
+  return isOffline(state) || (!state.text?.isSaveAsked && state.text?.saving?.kind !== 'sent');
 }

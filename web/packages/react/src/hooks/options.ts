@@ -1,35 +1,35 @@
+import type { Ticker } from '../clock/ticker';
 import type { DraftStore } from '../drafts/draft';
-import type { Content } from '../editing/content';
-import type { Role } from '../editing/documentLock';
-import type { DocumentService } from '../editing/service';
-import type { Times } from '../editing/times';
+import type { DocumentService } from '../editing/terms/service';
+import type { Times } from '../editing/terms/times';
 import type { Live } from '../live/live';
+import type { Content } from '../protocol/content';
+import type { Role } from '../protocol/rest';
 import type { Tabs } from '../tabs/tabs';
-import type { Ticker } from '../ticking/ticker';
 import type { Transport } from '../transport/transport';
 
 export interface DocumentLockOptions {
   readonly user: { readonly id: string; readonly name: string };
-  /** As the host knows it. What the service says on joining goes before it. */
+  /** The role known to the host. The service's answer to the join replaces it. */
   readonly role: Role;
   readonly transport: Transport;
-  /** Without it, changes are found by asking every 30 s. */
+  /** Without it, the lock is requested every 30 s. */
   readonly live?: Live | null;
   /**
-   * Called once before each release that this page brings about. What it returns is saved with the release.
-   * A host that saves for itself does so here. When the page goes away, only what it returns at once counts.
+   * Called once before each release by this page. The returned content is saved with the release. A host that saves by itself
+   * does so here. When the page goes away, only a content that is returned synchronously counts.
    */
   readonly onBeforeRelease?: () => BeforeRelease;
-  /** Other ways to load and to save than `GET /api/documents/{id}` and `PUT …/content`. */
+  /** Replaces single requests, for instance `GET /api/documents/{id}` and `PUT …/content`. */
   readonly service?: Partial<DocumentService>;
-  /** False for a host that loads and saves by itself, in `onBeforeRelease`: then only the lock is looked after here. */
+  /** False for a host that loads and saves by itself, in `onBeforeRelease`: then only the lock is managed here. */
   readonly managesText?: boolean;
-  /** Where unsaved text is kept: IndexedDB unless told otherwise; null keeps nothing. */
+  /** The store of unsaved text; IndexedDB by default, null for none. */
   readonly drafts?: DraftStore | null;
-  /** How tabs of this browser ask each other to save: a BroadcastChannel unless told otherwise; null asks nobody. */
+  /** The connection between the tabs of this browser; a BroadcastChannel by default, null for none. */
   readonly tabs?: Tabs | null;
   readonly times?: Partial<Times>;
-  /** What the time is told by: a Worker unless told otherwise. */
+  /** The clock; a Worker by default. */
   readonly ticker?: Ticker;
 }
 

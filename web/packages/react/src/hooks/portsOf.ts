@@ -1,10 +1,10 @@
-import type { Ports } from '../editing/performing';
-import { restService } from '../editing/restService';
+import { restService } from '../editing/effects/restService';
+import type { Ports } from '../editing/effects/runner';
 import type { Live } from '../live/live';
 import type { Tabs } from '../tabs/tabs';
 import type { DocumentLockOptions } from './options';
 
-/** The world of a session, always by the component's latest options: they may be made anew at every render. */
+/** The ports of a controller. They read the component's latest options, which may change at every render. */
 export function portsOf(
   latest: { readonly current: DocumentLockOptions },
   live: Live | null,

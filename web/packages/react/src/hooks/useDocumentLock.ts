@@ -1,11 +1,11 @@
 import { useEffect, useInsertionEffect, useMemo, useRef, useSyncExternalStore } from 'react';
+import { workerTicker } from '../clock/workerTicker';
 import { indexedDrafts } from '../drafts/indexedDrafts';
 import { actionsOf } from '../editing/actions';
-import type { DocumentLock } from '../editing/documentLock';
-import { DocumentSession } from '../editing/documentSession';
+import { DocumentController } from '../editing/documentController';
+import type { DocumentLock } from '../editing/view/documentLock';
 import { newId } from '../protocol/tab';
 import { broadcastTabs } from '../tabs/broadcastTabs';
-import { workerTicker } from '../ticking/workerTicker';
 import type { DocumentLockOptions } from './options';
 import { portsOf } from './portsOf';
 
@@ -14,10 +14,10 @@ const browserTabs = broadcastTabs();
 const backgroundTicker = workerTicker();
 
 /**
- * The lock of a document, and the saving that goes with it, for as long as the component is there.
+ * The lock of a document, with saving, while the component is mounted.
  *
- * The lock is given back, with what is not saved, when the component or the page goes away. Another `documentId`,
- * user or `live` begins anew; every other option counts from the next time that it is needed.
+ * The lock is released, with the unsaved text, when the component or the page goes away. Another `documentId`, user or `live`
+ * starts anew; any other option applies from its next use.
  */
 export function useDocumentLock(documentId: string, options: DocumentLockOptions): DocumentLock {
   const { user, role, live = null } = options;
@@ -26,17 +26,20 @@ export function useDocumentLock(documentId: string, options: DocumentLockOptions
     latest.current = options;
   });
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the other options are read when they are needed, from `latest`
-  const { session, actions } = useMemo(() => begin(documentId, options, latest), [documentId, user.id, live]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the other options are read from `latest` at their use
+  const { controller, actions } = useMemo(
+    () => create(documentId, options, latest),
+    [documentId, user.id, live],
+  );
 
-  useEffect(() => session.attach(), [session]);
-  useEffect(() => session.setRole(role), [session, role]);
+  useEffect(() => controller.attach(), [controller]);
+  useEffect(() => controller.setRole(role), [controller, role]);
 
-  const state = useSyncExternalStore(session.subscribe, session.getState, session.getState);
+  const state = useSyncExternalStore(controller.subscribe, controller.getState, controller.getState);
   return useMemo(() => ({ ...state, ...actions }), [state, actions]);
 }
 
-function begin(
+function create(
   documentId: string,
   options: DocumentLockOptions,
   latest: { readonly current: DocumentLockOptions },
@@ -49,7 +52,7 @@ function begin(
     managesText = true,
     live = null,
   } = options;
-  const session = new DocumentSession({
+  const controller = new DocumentController({
     documentId,
     userId: options.user.id,
     role: options.role,
@@ -60,5 +63,5 @@ function begin(
     ticker,
     ports: portsOf(latest, live, tabs),
   });
-  return { session, actions: actionsOf(session, () => live?.reconnect()) };
+  return { controller, actions: actionsOf(controller, () => live?.reconnect()) };
 }

@@ -1,7 +1,7 @@
 import { useCallback, useSyncExternalStore } from 'react';
 import type { Live, LivePhase } from '../live/live';
 
-/** How the page's socket is. */
+/** The phase of the page's socket. */
 export function useLivePhase(live: Live): LivePhase {
   const subscribe = useCallback((changed: () => void) => live.subscribe(changed), [live]);
   const read = () => live.phase;

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'react';
 import type { Live } from '../live/live';
 import type { Lock } from '../protocol/messages.generated';
 
-/** The newest state of a document's lock, for looking at it only; null while it is not known. */
+/** The newest state of a document's lock, without editing; null while it is not known. */
 export function useWatchedLock(documentId: string, live: Live | null): Lock | null {
   const [lock, setLock] = useState<Lock | null>(null);
   useEffect(() => {

@@ -1,79 +1,78 @@
 import type { ClientMessage, Credentials } from '../protocol/messages.generated';
 import { pageTab } from '../protocol/tab';
-import { Line, type OpenSocket } from './line';
+import { Connection, type OpenSocket } from './connection';
 import type { Live, LiveEvent, LivePhase } from './live';
-import { next } from './next';
 import { type Effect, type Input, initialState, type LiveState } from './state';
 import { Timers } from './timers';
+import { next } from './transition';
 
 export interface LiveOptions {
-  /** The socket's address; a path means where the page came from. */
+  /** The socket's address; a path is relative to the page's origin. */
   readonly url: string;
-  /** Asked before every attempt: `{token}` or `{ticket}`; null if nobody is signed in. */
+  /** Called before every attempt: `{token}` or `{ticket}`; null without a login. */
   readonly credentials: () => Promise<Credentials | null>;
   readonly tab?: string;
-  /** Called with what arrived and cannot be read. It is dropped. */
+  /** Called with each message that cannot be read. It is dropped. */
   readonly onInvalid?: (received: unknown) => void;
   readonly openSocket?: OpenSocket;
   readonly random?: () => number;
 }
 
-/** One socket for all documents of a page: it is opened when the first is watched, and again whenever it is lost. */
+/** One socket for all documents of a page. It opens with the first watcher, and again after each loss. */
 export function connectLive(options: LiveOptions): Live {
   const listeners = new Map<string, Set<(event: LiveEvent) => void>>();
   const subscribers = new Set<() => void>();
   let state = initialState;
 
-  const timers = new Timers((timer) => take({ kind: 'rang', timer }), options.random ?? Math.random);
-  const line = new Line({ ...options, tab: options.tab ?? pageTab }, (input) => take(input));
+  const timers = new Timers((timer) => take({ kind: 'timer', timer }), options.random ?? Math.random);
+  const connection = new Connection({ ...options, tab: options.tab ?? pageTab }, (input) => take(input));
 
   function take(input: Input): void {
     const before = state;
-    const step = next(state, input);
-    state = step.state;
-    for (const effect of step.effects) perform(effect);
+    state = next(state, input);
+    for (const effect of state.effects) perform(effect);
     if (phaseOf(before) !== phaseOf(state)) for (const changed of [...subscribers]) changed();
   }
 
   function perform(effect: Effect): void {
     switch (effect.kind) {
-      case 'dial':
-        line.dial();
+      case 'connect':
+        connection.open();
         break;
-      case 'hang-up':
-        line.hangUp();
+      case 'disconnect':
+        connection.close();
         break;
       case 'send':
-        line.send(effect.message);
+        connection.send(effect.message);
         break;
-      case 'tell':
-        for (const hear of [...(listeners.get(effect.documentId) ?? [])]) hear(effect.event);
+      case 'notify':
+        for (const listener of [...(listeners.get(effect.documentId) ?? [])]) listener(effect.event);
         break;
-      case 'set':
-        timers.set(effect.timer, effect.failures);
+      case 'start-timer':
+        timers.start(effect.timer, effect.failures);
         break;
-      case 'clear':
-        timers.clear(effect.timer);
+      case 'stop-timer':
+        timers.stop(effect.timer);
         break;
     }
   }
 
   return {
     watch(documentId, hear) {
-      const hearing = listeners.get(documentId) ?? new Set();
-      listeners.set(documentId, hearing.add(hear));
+      const watchers = listeners.get(documentId) ?? new Set();
+      listeners.set(documentId, watchers.add(hear));
       for (const event of known(state, documentId)) hear(event);
       take({ kind: 'watched', documentId });
       return () => {
-        hearing.delete(hear);
-        if (hearing.size > 0 || listeners.get(documentId) !== hearing) return;
+        watchers.delete(hear);
+        if (watchers.size > 0 || listeners.get(documentId) !== watchers) return;
         listeners.delete(documentId);
         take({ kind: 'unwatched', documentId });
       };
     },
     heartbeat(documentId, idleForSeconds) {
-      if (state.link.phase !== 'online') return false;
-      line.send(beat(documentId, idleForSeconds));
+      if (state.connection.phase !== 'online') return false;
+      connection.send(heartbeat(documentId, idleForSeconds));
       return true;
     },
     get phase() {
@@ -88,30 +87,30 @@ export function connectLive(options: LiveOptions): Live {
   };
 }
 
-function beat(documentId: string, idleFor: number): ClientMessage {
+function heartbeat(documentId: string, idleFor: number): ClientMessage {
   return {
     type: 'heartbeat',
     data: { document_id: documentId, idle_for: Math.min(Math.max(idleFor, 0), 86_400) },
   };
 }
 
-/** What somebody who begins to watch has missed. */
-function known({ link, rooms }: LiveState, documentId: string): LiveEvent[] {
+/** The events that a new watcher has missed. */
+function known({ connection, rooms }: LiveState, documentId: string): LiveEvent[] {
   const room = rooms[documentId];
-  if (link.phase !== 'online') return [];
-  const up: LiveEvent = { kind: 'up', welcome: link.welcome };
-  return room?.lock && room.role ? [up, { kind: 'joined', role: room.role, lock: room.lock }] : [up];
+  if (connection.phase !== 'online') return [];
+  const up: LiveEvent = { kind: 'up', welcome: connection.welcome };
+  return room?.kind === 'joined' ? [up, { kind: 'joined', role: room.role, lock: room.lock }] : [up];
 }
 
-function phaseOf({ link, failures }: LiveState): LivePhase {
-  switch (link.phase) {
-    case 'dialling':
+function phaseOf({ connection, failures }: LiveState): LivePhase {
+  switch (connection.phase) {
+    case 'connecting':
       return failures > 0 ? 'offline' : 'connecting';
     case 'pausing':
       return 'offline';
     case 'closed':
       return 'idle';
     default:
-      return link.phase;
+      return connection.phase;
   }
 }

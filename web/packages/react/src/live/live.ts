@@ -1,13 +1,14 @@
 import type { Lock, LockHolder, Person, Welcome } from '../protocol/messages.generated';
+import type { Role } from '../protocol/rest';
 
-/** What a watcher of one document is told. */
+/** An event for the watchers of one document. */
 export type LiveEvent =
-  /** The socket is there, and this is how long things last. */
+  /** The socket is authenticated; `welcome` has the service's times. */
   | { readonly kind: 'up'; readonly welcome: Welcome }
   | { readonly kind: 'down' }
-  /** The state to trust, whatever was known before. */
-  | { readonly kind: 'joined'; readonly role: 'viewer' | 'editor' | 'owner'; readonly lock: Lock }
-  /** A state that is newer than every one before it. */
+  /** The snapshot after a join: it replaces all earlier states. */
+  | { readonly kind: 'joined'; readonly role: Role; readonly lock: Lock }
+  /** A state that is newer than all earlier ones. */
   | {
       readonly kind: 'changed';
       readonly type:
@@ -21,23 +22,23 @@ export type LiveEvent =
     }
   | { readonly kind: 'heartbeat-requested' }
   | { readonly kind: 'heartbeat'; readonly extended: boolean; readonly holder: LockHolder | null }
-  /** The document may not be watched, or not any more. */
+  /** The document may not be watched. */
   | { readonly kind: 'refused'; readonly code: string };
 
-/** `offline` once an attempt has failed; `refused` if trying again is of no use before `reconnect()`. */
+/** `offline` after a failed attempt; `refused` if no attempt follows before `reconnect()`. */
 export type LivePhase = 'idle' | 'connecting' | 'online' | 'offline' | 'refused';
 
 /** One socket for all documents of a page. */
 export interface Live {
-  /** Tells `hear` about the document until the returned function is called. Begins with what is known. */
+  /** Calls `hear` with the document's events, first with the known state, until the returned function is called. */
   watch(documentId: string, hear: (event: LiveEvent) => void): () => void;
-  /** Says that the lock is still wanted. False if there is no socket to say it over. */
+  /** Sends a heartbeat for the document's lock. False without a socket. */
   heartbeat(documentId: string, idleForSeconds: number): boolean;
   readonly phase: LivePhase;
   /** Calls `changed` whenever `phase` may have changed. */
   subscribe(changed: () => void): () => void;
-  /** Tries at once, also after `refused`. */
+  /** Attempts at once, also after `refused`. */
   reconnect(): void;
-  /** Ends it for good: signed out. */
+  /** Closes it permanently, for instance at logout. */
   close(): void;
 }

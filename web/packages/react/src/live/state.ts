@@ -5,63 +5,70 @@ import type {
   ServerMessage,
   Welcome,
 } from '../protocol/messages.generated';
+import type { Role } from '../protocol/rest';
 import type { LiveEvent } from './live';
 
-/** A document that somebody here watches. `lock` is null until it is joined, and again after the socket was lost. */
-export interface Room {
-  readonly lock: Lock | null;
-  readonly role: 'viewer' | 'editor' | 'owner' | null;
-}
+/** A watched document. It waits to be joined, again after each loss of the socket. */
+export type Room =
+  | { readonly kind: 'waiting' }
+  | { readonly kind: 'joined'; readonly lock: Lock; readonly role: Role };
 
-/** The connection, from nothing to a socket that may be used. */
-export type Link =
-  /** Nothing is watched, or nothing was yet. */
+/** The connection, from none to an authenticated socket. */
+export type ConnectionState =
+  /** No document has been watched yet. */
   | { readonly phase: 'idle' }
-  /** Getting credentials, opening, or waiting to be let in. */
-  | { readonly phase: 'dialling' }
+  /** Getting credentials, opening, or authenticating. */
+  | { readonly phase: 'connecting' }
   | { readonly phase: 'online'; readonly welcome: Welcome }
-  /** Waiting for the next attempt. */
+  /** Until the next attempt. */
   | { readonly phase: 'pausing' }
-  /** Not let in: trying again is of no use until somebody says so. */
+  /** The server refused the credentials: no further attempt before `reconnect`. */
   | { readonly phase: 'refused' }
   | { readonly phase: 'closed' };
 
 export interface LiveState {
-  readonly link: Link;
-  /** Attempts since the last one that worked. */
+  readonly connection: ConnectionState;
+  /** Attempts since the last success. */
   readonly failures: number;
-  /** Of those, the ones in a row that ended with "not signed in". */
+  /** Of those, the latest in a row that ended with "not signed in". */
   readonly refusals: number;
   readonly rooms: Readonly<Record<string, Room>>;
+  /** What the last input requires; empty before every step. */
+  readonly effects: readonly Effect[];
 }
 
-export type Timer = 'redial' | 'quiet' | 'answer';
+export type Timer = 'reconnect' | 'silence' | 'response';
 
 export type Input =
   | { readonly kind: 'watched'; readonly documentId: string }
   | { readonly kind: 'unwatched'; readonly documentId: string }
   | { readonly kind: 'opened'; readonly credentials: Credentials }
   | { readonly kind: 'received'; readonly message: ServerMessage }
-  /** The socket has ended, or could not be opened. `code` is null where there was none. */
+  /** The socket has closed, or could not be opened. `code` is null if there was none. */
   | { readonly kind: 'ended'; readonly code: number | null }
-  /** There are no credentials: nobody is signed in. */
-  | { readonly kind: 'nobody' }
-  | { readonly kind: 'rang'; readonly timer: Timer }
+  /** There are no credentials. */
+  | { readonly kind: 'signed-out' }
+  | { readonly kind: 'timer'; readonly timer: Timer }
   | { readonly kind: 'reconnect' }
   | { readonly kind: 'close' };
 
 export type Effect =
-  | { readonly kind: 'dial' }
-  | { readonly kind: 'hang-up' }
+  | { readonly kind: 'connect' }
+  | { readonly kind: 'disconnect' }
   | { readonly kind: 'send'; readonly message: ClientMessage }
-  | { readonly kind: 'tell'; readonly documentId: string; readonly event: LiveEvent }
-  /** `redial` takes its time from `failures`; the others have their own. */
-  | { readonly kind: 'set'; readonly timer: Timer; readonly failures: number }
-  | { readonly kind: 'clear'; readonly timer: Timer };
+  | { readonly kind: 'notify'; readonly documentId: string; readonly event: LiveEvent }
+  /** The duration of `reconnect` depends on `failures`; the others are constant. */
+  | { readonly kind: 'start-timer'; readonly timer: Timer; readonly failures: number }
+  | { readonly kind: 'stop-timer'; readonly timer: Timer };
 
-export interface Step {
-  readonly state: LiveState;
-  readonly effects: readonly Effect[];
+export const initialState: LiveState = {
+  connection: { phase: 'idle' },
+  failures: 0,
+  refusals: 0,
+  rooms: {},
+  effects: [],
+};
+
+export function emit(state: LiveState, ...effects: readonly Effect[]): LiveState {
+  return { ...state, effects: [...state.effects, ...effects] };
 }
-
-export const initialState: LiveState = { link: { phase: 'idle' }, failures: 0, refusals: 0, rooms: {} };

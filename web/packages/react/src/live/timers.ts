@@ -1,44 +1,44 @@
 import { pauseMs } from './backoff';
 import type { Timer } from './state';
 
-/** Nothing heard for so long: ask whether anybody is there. Above the service's interval for heartbeats. */
-const QUIET_MS = 15_000;
-/** For a pong, and for everything from credentials to being let in. */
-const ANSWER_MS = 8_000;
+/** Without a message for this long, a ping is sent. Above the service's interval for heartbeats. */
+const SILENCE_MS = 15_000;
+/** For a pong, and for everything from credentials to authentication. */
+const RESPONSE_MS = 8_000;
 
-/** The socket's timers, each at most once. */
+/** The connection's timers; each runs at most once at a time. */
 export class Timers {
   readonly #running = new Map<Timer, ReturnType<typeof setTimeout>>();
-  readonly #rang: (timer: Timer) => void;
+  readonly #onTime: (timer: Timer) => void;
   readonly #random: () => number;
 
-  constructor(rang: (timer: Timer) => void, random: () => number) {
-    this.#rang = rang;
+  constructor(onTime: (timer: Timer) => void, random: () => number) {
+    this.#onTime = onTime;
     this.#random = random;
   }
 
-  set(timer: Timer, failures: number): void {
-    this.clear(timer);
-    const ring = () => {
+  start(timer: Timer, failures: number): void {
+    this.stop(timer);
+    const fire = () => {
       this.#running.delete(timer);
-      this.#rang(timer);
+      this.#onTime(timer);
     };
-    this.#running.set(timer, setTimeout(ring, this.#lasts(timer, failures)));
+    this.#running.set(timer, setTimeout(fire, this.#duration(timer, failures)));
   }
 
-  clear(timer: Timer): void {
+  stop(timer: Timer): void {
     clearTimeout(this.#running.get(timer));
     this.#running.delete(timer);
   }
 
-  #lasts(timer: Timer, failures: number): number {
+  #duration(timer: Timer, failures: number): number {
     switch (timer) {
-      case 'redial':
+      case 'reconnect':
         return pauseMs(failures, this.#random);
-      case 'quiet':
-        return QUIET_MS;
-      case 'answer':
-        return ANSWER_MS;
+      case 'silence':
+        return SILENCE_MS;
+      case 'response':
+        return RESPONSE_MS;
     }
   }
 }

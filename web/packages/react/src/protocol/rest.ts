@@ -3,7 +3,10 @@ import { isObject, matchesNamed } from './shapes';
 
 export type { Lock, LockHolder } from './messages.generated';
 
-/** The caller holds it. `fence` goes with every save. */
+/** What a user may do with a document. */
+export type Role = 'viewer' | 'editor' | 'owner';
+
+/** A lock held by the caller. Every save carries its `fence`. */
 export interface GrantedLock extends Lock {
   readonly fence: string;
   readonly content_version: number;

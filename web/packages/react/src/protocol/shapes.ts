@@ -1,6 +1,6 @@
 import { shapes } from './messages.generated';
 
-/** What a value must look like. Members that are not named are borne: the service may add some. */
+/** The shape of a value. Unknown members are accepted: the service may add some. */
 export type Shape =
   | { readonly is: 'named'; readonly name: string }
   | { readonly is: 'one-of'; readonly values: readonly (string | number | boolean)[] }
@@ -13,7 +13,7 @@ export type Shape =
   | { readonly is: 'array'; readonly items: Shape }
   | { readonly is: 'object'; readonly members: Readonly<Record<string, readonly [Shape, boolean]>> };
 
-/** Whether `value` looks like that. */
+/** True if `value` has the shape. */
 export function matches(value: unknown, shape: Shape): boolean {
   switch (shape.is) {
     case 'named':
@@ -39,7 +39,7 @@ export function matches(value: unknown, shape: Shape): boolean {
   }
 }
 
-/** Whether `value` is what the schema calls `name`. */
+/** True if `value` matches the definition `name` of the schema. */
 export function matchesNamed(value: unknown, name: string): boolean {
   const shape = shapes[name];
   return shape !== undefined && matches(value, shape);

@@ -1,7 +1,7 @@
 /**
- * Which tab this is: random, made in memory when the page loads, shown to nobody else.
+ * The random id of this tab, made in memory when the page loads, and secret.
  *
- * Never in sessionStorage: duplicating a tab copies that, and two tabs would be one holder.
+ * Never in sessionStorage: a duplicated tab copies that, and two tabs would be one holder.
  */
 export const pageTab: string = newId();
 

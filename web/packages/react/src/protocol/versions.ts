@@ -1,12 +1,12 @@
 import type { LockVersion } from './messages.generated';
 
-/** Whether `version` is of a later state than `known`. Fences are compared as numbers of any length, then steps. */
+/** True if `version` is of a later state than `known`. Fences are compared as numbers of any length, then steps. */
 export function isNewer(version: LockVersion, known: LockVersion): boolean {
   const order = compareFences(version.fence, known.fence);
   return order > 0 || (order === 0 && version.step > known.step);
 }
 
-/** Below, at or above zero, as for `sort`. A fence does not fit a JavaScript number. */
+/** Negative, zero or positive, as for `sort`. A fence may exceed a JavaScript number. */
 export function compareFences(one: string, other: string): number {
   const difference = BigInt(one) - BigInt(other);
   return difference < 0n ? -1 : Number(difference > 0n);

@@ -1,7 +1,7 @@
 import { isObject } from '../protocol/shapes';
 import type { TabMessage, Tabs } from './tabs';
 
-/** Tabs over a BroadcastChannel for each person and document; nobody to talk to where there is no such thing. */
+/** Tabs over a BroadcastChannel for each user and document; none in a browser without it. */
 export function broadcastTabs(): Tabs {
   return {
     open(userId, documentId, hear) {
@@ -22,7 +22,7 @@ function openChannel(name: string): BroadcastChannel | null {
   try {
     return typeof BroadcastChannel === 'undefined' ? null : new BroadcastChannel(name);
   } catch {
-    return null; // a browser that keeps pages apart may refuse
+    return null; // a browser that isolates pages may refuse
   }
 }
 
@@ -31,7 +31,7 @@ function nameOf(userId: string, documentId: string): string {
   return `leasehold/${encodeURIComponent(userId)}/${encodeURIComponent(documentId)}`;
 }
 
-/** Tabs may be of different versions of a page. */
+/** Tabs may run different versions of a page. */
 function isTabMessage(data: unknown): data is TabMessage {
   if (!isObject(data) || typeof data.request !== 'string') return false;
   return data.kind === 'wanted' || data.kind === 'heard' || data.kind === 'done';

@@ -1,20 +1,20 @@
-/** What tabs say to each other about a document. `request` is random: it tells nothing about who asks. */
+/** A message between tabs about a document. `request` is random, and does not identify the sender. */
 export type TabMessage =
-  /** To whoever holds the lock: save and give it back, somebody wants to go on here. */
+  /** To the holder of the lock: save and release it, another tab continues. */
   | { readonly kind: 'wanted'; readonly request: string }
-  /** It is held here, and the text is being saved. */
+  /** The sender holds the lock, and is saving. */
   | { readonly kind: 'heard'; readonly request: string }
-  /** Nothing of that text is on its way any more. */
+  /** The sender's text is saved. */
   | { readonly kind: 'done'; readonly request: string };
 
-/** The other tabs of one browser in which the same person has the same document open. */
+/** The other tabs of one browser in which the same user has the same document open. */
 export interface Tabs {
-  /** Hears them until hung up. Null if there is no way to. */
+  /** Calls `hear` with each message until `hangUp`. Null if tabs cannot communicate. */
   open(userId: string, documentId: string, hear: (message: TabMessage) => void): TabLine | null;
 }
 
 export interface TabLine {
-  /** Reaches every other line that is open, and nobody has to answer. */
+  /** Reaches every other open line. An answer is not guaranteed. */
   say(message: TabMessage): void;
   hangUp(): void;
 }

@@ -13,10 +13,10 @@ export interface BridgeOptions {
 }
 
 /**
- * What the preload script exposes as `window.electronAPI`.
+ * The interface that the preload script exposes as `window.electronAPI`.
  *
- * It resolves with `{status, data}` (or `{status, body}`), or with the bare body of a good answer. It may reject with
- * an error that has `response: {status, data}`; every other rejection counts as no answer.
+ * It resolves with `{status, data}` (or `{status, body}`), or with the bare body of a successful answer. It may reject with
+ * an error that has `response: {status, data}`; any other rejection counts as no answer.
  */
 export interface ElectronBridge {
   get(path: string, options?: BridgeOptions): Promise<unknown>;
@@ -31,7 +31,7 @@ export interface ElectronTransportOptions {
   readonly headers?: () => Readonly<Record<string, string>>;
 }
 
-/** Requests through Electron's bridge. They outlive the page anyway: the main process sends them. */
+/** Requests through Electron's bridge. They outlive the page, because the main process sends them. */
 export function electronTransport(bridge: ElectronBridge, options: ElectronTransportOptions = {}): Transport {
   const { tab = pageTab, headers = () => ({}) } = options;
   return {

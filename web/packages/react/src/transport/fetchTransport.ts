@@ -10,11 +10,11 @@ import {
 type Token = string | null;
 
 export interface FetchTransportOptions {
-  /** Where the service is, if not where the page came from. */
+  /** The service's address, if it is not the page's origin. */
   readonly baseUrl?: string;
-  /** The access token, or what gives it. Given at once, it also serves the requests of a page that goes away. */
+  /** The access token, or a function for it. A synchronous one also works for a page that goes away. */
   readonly token?: Token | (() => Token | Promise<Token>);
-  /** After a 401: get a new token, and say whether to ask once more. */
+  /** Called after a 401 to renew the token; true to repeat the request. */
   readonly onUnauthorized?: () => Promise<boolean>;
   readonly tab?: string;
   readonly fetch?: typeof globalThis.fetch;
@@ -57,7 +57,7 @@ export function fetchTransport(options: FetchTransportOptions = {}): Transport {
   return {
     async send(request) {
       const bearer = read(token);
-      // Without a turn of the event loop where none is needed: a page that goes away may not get another.
+      // Synchronous if possible: a page that goes away may get no further turn of the event loop.
       const reply = bearer instanceof Promise ? await ask(request, await bearer) : await ask(request, bearer);
       return refreshed(request, reply);
     },

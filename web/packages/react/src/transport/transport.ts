@@ -17,19 +17,19 @@ export interface TransportReply {
 }
 
 /**
- * How requests reach the service.
+ * Sends requests to the service.
  *
- * `send` resolves with whatever the service answered, also with 4xx and 5xx. It rejects with `Unreachable` if no answer
- * came in time, and then the outcome is unknown: the service may have done what it was asked.
+ * `send` resolves with the service's answer, also with 4xx and 5xx. It rejects with `Unreachable` if no answer arrives in
+ * time, and then the outcome is unknown: the service may have executed the request.
  */
 export interface Transport {
   send(request: TransportRequest): Promise<TransportReply>;
 }
 
-/** No answer. What was asked may have been done, or not. */
+/** No answer. The request may have been executed. */
 export class Unreachable extends Error {
   override readonly name = 'Unreachable';
 }
 
-/** Long enough for a slow line, and well below the lock's time to live. */
+/** Long enough for a slow network, and well below the lock's time to live. */
 export const DEFAULT_TIMEOUT_MS = 8_000;

@@ -55,7 +55,7 @@ function press(name: string): void {
   fireEvent.click(screen.getByRole('button', { name }));
 }
 
-test('who edits can stop', () => {
+test('the holder can stop editing', () => {
   const shown = lock(mine);
   render(<LockBanner lock={shown} />);
   expect(said()).toBe('You are editing this document');
@@ -63,7 +63,7 @@ test('who edits can stop', () => {
   expect(shown.releaseLock).toHaveBeenCalledOnce();
 });
 
-test('a free document offers to edit, and one that may not be edited does not', () => {
+test('a free document offers to edit, and a read-only one does not', () => {
   const shown = lock();
   const { rerender } = render(<LockBanner lock={shown} />);
   press('Edit');
@@ -81,7 +81,7 @@ test('others see who edits and since when, and only owners can take over', () =>
   expect(screen.getByRole('button', { name: 'Take over editing' })).toBeTruthy();
 });
 
-test('taking over says what will happen before it does', () => {
+test('a take-over explains its effect before it happens', () => {
   const shown = lock({ ...bobs, canForceTake: true });
   render(<LockBanner lock={shown} />);
   press('Take over editing');
@@ -95,7 +95,7 @@ test('taking over says what will happen before it does', () => {
   expect(shown.forceTakeLock).toHaveBeenCalledOnce();
 });
 
-test('a question about one editor is not answered about the next', () => {
+test('a confirmation for one editor does not apply to the next', () => {
   const { rerender } = render(<LockBanner lock={lock({ ...bobs, canForceTake: true })} />);
   press('Take over editing');
   const next = { ...bobs, canForceTake: true, lockHolder: holder('Cleo', { acquired_at: 1_790_000_500 }) };
@@ -103,14 +103,14 @@ test('a question about one editor is not answered about the next', () => {
   expect(screen.queryByRole('button', { name: 'Take over' })).toBeNull();
 });
 
-test('the taker and the one who is taken over both see that work is being saved', () => {
+test('the taker and the previous editor both see that the text is being saved', () => {
   const { rerender } = render(<LockBanner lock={lock({ ...bobs, status: 'taking' })} />);
-  expect(said()).toBe('Saving previous editor’s work…');
+  expect(said()).toBe('Saving the previous editor’s text…');
   rerender(<LockBanner lock={lock({ ...mine, status: 'taking', takenBy: byOlga })} />);
-  expect(said()).toBe('Olga is taking over. Saving your work…');
+  expect(said()).toBe('Olga is taking over. Saving your text…');
 });
 
-test('after a take-over the text can be looked at and compared', () => {
+test('after a take-over the text can be viewed and compared', () => {
   const onView = vi.fn();
   const onCompare = vi.fn<(target: CompareTarget) => void>();
   const shown = lock({
@@ -147,7 +147,7 @@ test('editing in another tab can be continued here', () => {
   expect(shown.continueHere).toHaveBeenCalledOnce();
 });
 
-test('while the other tab saves, that is what is said, and the button keeps its place and the focus', () => {
+test('while the other tab saves the banner shows it, and the button keeps its place and the focus', () => {
   const shown = lock({ ...bobs, status: 'other-tab', loaded: { version: 1, content: '' } });
   const { rerender } = render(<LockBanner lock={shown} />);
   const button = screen.getByRole('button', { name: 'Continue here' });
@@ -159,17 +159,17 @@ test('while the other tab saves, that is what is said, and the button keeps its 
   expect(document.activeElement).toBe(button);
 });
 
-test('without a connection the text is said to be kept, and trying is possible', () => {
+test('without a connection the banner says that the text is stored, and offers a retry', () => {
   const shown = lock({ ...mine, status: 'offline' });
   render(<LockBanner lock={shown} />);
-  expect(said()).toBe('Connection lost, your text is kept Retrying…');
-  press('Try now');
+  expect(said()).toBe('Connection lost. Your text is stored in this browser Retrying…');
+  press('Retry now');
   expect(shown.retry).toHaveBeenCalledOnce();
 });
 
-test('an idle release says how to go on', () => {
+test('an idle release explains how to continue', () => {
   render(<LockBanner lock={lock({ notice: { kind: 'idle' } })} />);
-  expect(said()).toContain('Just type to go on');
+  expect(said()).toContain('Type to continue');
 });
 
 test('the countdown is shown and not read out every second', () => {
@@ -195,24 +195,24 @@ test('the live region is polite, stays the same element, and never takes the foc
   }
 });
 
-test('text that this browser has kept is offered back', () => {
+test('a draft in this browser is offered', () => {
   const draft = { id: 'x', userId: 'ana', documentId: 'd', content: 'kept', baseVersion: 1, changedAt: 1 };
   const shown = lock({ draft });
   const onCompare = vi.fn<(target: CompareTarget) => void>();
   const { rerender } = render(<LockBanner lock={shown} onCompare={onCompare} />);
   press('Compare');
-  press('Put it into the editor');
+  press('Restore in the editor');
   press('Discard');
   expect(onCompare).toHaveBeenCalledWith({ kind: 'local', draft });
   expect(shown.restoreDraft).toHaveBeenCalledExactlyOnceWith('x');
   expect(shown.discardDraft).toHaveBeenCalledExactlyOnceWith('x');
   rerender(<LockBanner lock={lock({ draft, isEditable: false })} />);
-  expect(screen.queryByRole('button', { name: 'Put it into the editor' })).toBeNull();
+  expect(screen.queryByRole('button', { name: 'Restore in the editor' })).toBeNull();
   rerender(<LockBanner lock={lock({ draft })} showsDraft={false} />);
   expect(screen.queryByRole('button', { name: 'Discard' })).toBeNull();
 });
 
-test('nothing is said to be kept by a browser that keeps nothing', () => {
+test('a browser that stores nothing does not claim to store text', () => {
   const draft = { id: 'x', userId: 'ana', documentId: 'd', content: 'kept', baseVersion: 1, changedAt: 1 };
   const states: Partial<DocumentLock>[] = [
     { status: 'offline', isLockedByMe: true },
@@ -223,20 +223,20 @@ test('nothing is said to be kept by a browser that keeps nothing', () => {
   ];
   for (const state of states) {
     const { container, rerender } = render(<LockBanner lock={lock(state)} />);
-    expect(container.textContent).toContain('is kept');
+    expect(container.textContent).toContain('is stored');
     rerender(<LockBanner lock={lock({ ...state, keepsDrafts: false })} />);
-    expect(container.textContent).not.toContain('is kept');
+    expect(container.textContent).not.toContain('is stored');
     expect(container.textContent).toMatch(/before you leave|leave the page open/);
   }
 });
 
-test('another language says everything in that language', () => {
+test('in another language every text is in that language', () => {
   render(<LockBanner lock={lock(mine)} messages={messages.de} />);
   expect(said()).toBe('Sie bearbeiten dieses Dokument');
   expect(screen.getByRole('button', { name: 'Bearbeiten beenden' })).toBeTruthy();
 });
 
-test('every text is there in both languages, and differs', () => {
+test('every text exists in both languages, and differs', () => {
   const call = (text: unknown): unknown => (typeof text === 'function' ? text('Bob', '12:00') : text);
   const german = new Map(Object.entries(messages.de));
   expect([...german.keys()].sort()).toEqual(Object.keys(messages.en).sort());

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { type Draft, indexedDrafts } from '../../src';
-import { DraftKeeper } from '../../src/drafts/draftKeeper';
+import { DraftWriter } from '../../src/drafts/draftWriter';
 import { MemoryDrafts } from '../support/memoryDrafts';
 
 function draft(id: string, more: Partial<Draft> = {}): Draft {
@@ -15,14 +15,14 @@ function draft(id: string, more: Partial<Draft> = {}): Draft {
   };
 }
 
-test('a draft is there for the next page, and for its own person and document only', async () => {
+test('a draft is available to the next page, for its own user and document only', async () => {
   await indexedDrafts().put(draft('kept', { documentId: 'd1' }));
   expect(await indexedDrafts().list('ana', 'd1')).toEqual([draft('kept', { documentId: 'd1' })]);
   expect(await indexedDrafts().list('bob', 'd1')).toEqual([]);
   expect(await indexedDrafts().list('ana', 'd2')).toEqual([]);
 });
 
-test('drafts of one document come newest first, and a removed one is gone', async () => {
+test('drafts of one document are listed newest first, without removed ones', async () => {
   const drafts = indexedDrafts();
   await drafts.put(draft('old', { documentId: 'd3', changedAt: 1 }));
   await drafts.put(draft('new', { documentId: 'd3', changedAt: 2 }));
@@ -31,7 +31,7 @@ test('drafts of one document come newest first, and a removed one is gone', asyn
   expect((await drafts.list('ana', 'd3')).map(({ id }) => id)).toEqual(['old']);
 });
 
-test('a browser that keeps nothing stops nobody, and may keep something later', async () => {
+test('a browser that stores nothing causes no error, and may store a draft later', async () => {
   const drafts = indexedDrafts();
   const open = vi.spyOn(indexedDB, 'open').mockImplementation(() => {
     throw new DOMException('denied', 'SecurityError');
@@ -43,7 +43,7 @@ test('a browser that keeps nothing stops nobody, and may keep something later', 
   expect(await drafts.list('ana', 'd4')).toHaveLength(1);
 });
 
-/** The connections that are opened from now on. */
+/** The connections opened from now on. */
 function watchConnections(): IDBDatabase[] {
   const opened: IDBDatabase[] = [];
   const open = indexedDB.open.bind(indexedDB);
@@ -55,7 +55,7 @@ function watchConnections(): IDBDatabase[] {
   return opened;
 }
 
-test('drafts are kept after the browser has closed the connection, whether it says so or not', async () => {
+test('drafts are stored after the browser has closed the connection, with or without an event', async () => {
   const opened = watchConnections();
   const drafts = indexedDrafts();
   await drafts.put(draft('one', { documentId: 'd5' }));
@@ -69,7 +69,7 @@ test('drafts are kept after the browser has closed the connection, whether it sa
   expect(opened).toHaveLength(3);
 });
 
-test('whoever deletes or renews the database does not have to wait for this page, which goes on', async () => {
+test('deletion or upgrade of the database does not wait for this page, which continues', async () => {
   const drafts = indexedDrafts();
   await drafts.put(draft('one', { documentId: 'd6' }));
   await new Promise((resolve, reject) => {
@@ -85,7 +85,7 @@ test('only the newest of many changes is written, and a dropped draft is not wri
   vi.useFakeTimers();
   try {
     const store = new MemoryDrafts();
-    const keeper = new DraftKeeper(store);
+    const keeper = new DraftWriter(store);
     const put = vi.spyOn(store, 'put');
     keeper.keep(draft('a', { content: '1' }));
     keeper.keep(draft('a', { content: '2' }));
@@ -98,10 +98,10 @@ test('only the newest of many changes is written, and a dropped draft is not wri
   }
 });
 
-test('whoever keeps drafts is told whether they were kept', async () => {
+test('the report of a write is true only if every draft was stored', async () => {
   const store = new MemoryDrafts();
   const told: boolean[] = [];
-  const keeper = new DraftKeeper(store, (areKept) => told.push(areKept));
+  const keeper = new DraftWriter(store, (areKept) => told.push(areKept));
   const put = vi.spyOn(store, 'put').mockResolvedValueOnce(false);
   keeper.keep(draft('a'));
   keeper.flush();

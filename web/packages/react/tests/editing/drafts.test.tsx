@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { MemoryDrafts } from '../support/memoryDrafts';
 import { ModelServer } from '../support/modelServer';
 import { ModelTabs } from '../support/modelTabs';
-import { ana, bob, moment, pass, useFakeTime, vera, visit } from '../support/visiting';
+import { ana, bob, moment, pass, useFakeTime, vera, visit } from '../support/visit';
 
 let server: ModelServer;
 let drafts: MemoryDrafts;
@@ -28,7 +28,7 @@ function leave(content: string, who = ana): void {
   });
 }
 
-test('text is in this browser within a second, and until the service has acknowledged it', async () => {
+test('text is stored in this browser within a second, until the service has acknowledged it', async () => {
   const page = await visit(server, ana, { drafts });
   await page.type('hello');
   await pass(1);
@@ -37,7 +37,7 @@ test('text is in this browser within a second, and until the service has acknowl
   expect(drafts.texts).toEqual([]);
 });
 
-test('a draft of an earlier visit is offered, and put into the editor when it is wanted', async () => {
+test('a draft of an earlier visit is offered, and restored on request', async () => {
   leave('from yesterday');
   const page = await visit(server, ana, { drafts });
   expect(page.lock.draft?.content).toBe('from yesterday');
@@ -49,7 +49,7 @@ test('a draft of an earlier visit is offered, and put into the editor when it is
   expect(drafts.texts).toEqual([]);
 });
 
-test('a draft that the document has anyway is not offered, and forgotten', async () => {
+test('a draft with the document’s content is not offered, and deleted', async () => {
   leave('as it was');
   const page = await visit(server, ana, { drafts });
   expect(page.lock.draft).toBeNull();
@@ -66,13 +66,13 @@ test('a discarded draft is gone, and the next one is offered', async () => {
   expect(drafts.texts).toHaveLength(1);
 });
 
-test("another person's draft in the same browser is not shown", async () => {
+test("another user's draft in the same browser is not shown", async () => {
   leave('secret', bob);
   const page = await visit(server, ana, { drafts });
   expect(page.lock.draft).toBeNull();
 });
 
-test('a draft that cannot be restored, since somebody edits, is still offered', async () => {
+test('a draft that cannot be restored during another hold is still offered', async () => {
   leave('from yesterday');
   const page = await visit(server, ana, { drafts, isWithoutSocket: true });
   server.grant(bob);
@@ -80,7 +80,7 @@ test('a draft that cannot be restored, since somebody edits, is still offered', 
   expect(page.lock.draft?.content).toBe('from yesterday');
 });
 
-test('what another tab of the same person is typing is not offered while that tab edits', async () => {
+test('the text of another tab is not offered while that tab edits', async () => {
   const first = await visit(server, ana, { drafts });
   await first.type('being typed');
   await pass(1);
@@ -92,7 +92,7 @@ test('what another tab of the same person is typing is not offered while that ta
   expect(other.lock).toMatchObject({ status: 'free', draft: null, loaded: { content: 'being typed' } });
 });
 
-test('what another tab has just saved is not offered before its answer and the new text are here', async () => {
+test('a text that another tab has just saved is not offered before the new text is loaded', async () => {
   const first = await visit(server, ana, { drafts });
   const other = await visit(server, { ...ana, tab: 'ana-2' }, { drafts });
   await first.type('being typed');
@@ -113,7 +113,7 @@ test('what another tab has just saved is not offered before its answer and the n
   await pass(0);
 });
 
-test('a tab that knows of an old draft stops offering it while another one edits, and offers it again', async () => {
+test('a tab stops offering an old draft while another tab edits, and offers it again afterwards', async () => {
   leave('from yesterday');
   const first = await visit(server, ana, { drafts });
   const other = await visit(server, { ...ana, tab: 'ana-2' }, { drafts });
@@ -126,7 +126,7 @@ test('a tab that knows of an old draft stops offering it while another one edits
   expect(other.lock.draft?.content).toBe('from yesterday');
 });
 
-test('what a tab had typed is offered once that tab and its hold are gone', async () => {
+test('the text of a closed tab is offered once its hold has ended', async () => {
   const gone = await visit(server, ana, { drafts, ticker: { start: () => () => undefined } });
   await gone.type('never saved');
   await pass(1);
@@ -139,7 +139,7 @@ test('what a tab had typed is offered once that tab and its hold are gone', asyn
   expect(other.lock).toMatchObject({ status: 'free', draft: { content: 'never saved' } });
 });
 
-test('what a tab that is gone had typed is offered to whoever goes on here', async () => {
+test('the text of a closed tab is offered after continueHere', async () => {
   const gone = await visit(server, ana, { drafts, ticker: { start: () => () => undefined } });
   await gone.type('never saved');
   await pass(1);
@@ -150,7 +150,7 @@ test('what a tab that is gone had typed is offered to whoever goes on here', asy
   expect(other.lock).toMatchObject({ status: 'mine', draft: { content: 'never saved' } });
 });
 
-test('a draft is not offered before it is known who edits', async () => {
+test('a draft is not offered before the lock state is known', async () => {
   leave('from yesterday');
   server.goDown();
   const page = await visit(server, ana, { drafts });
@@ -160,12 +160,12 @@ test('a draft is not offered before it is known who edits', async () => {
   expect(page.lock.draft?.content).toBe('from yesterday');
 });
 
-/** Everything that is anywhere. */
+/** All texts in all places. */
 function kept(): unknown[] {
   return [...server.saved, ...server.drafts.map(({ content }) => content), ...drafts.texts];
 }
 
-test('a draft that is put into the editor over unsaved text keeps that text as a draft of its own', async () => {
+test('a draft restored over unsaved text makes that text a draft of its own', async () => {
   leave('from yesterday');
   const page = await visit(server, ana, { drafts });
   await page.type('an hour of work');
@@ -179,7 +179,7 @@ test('a draft that is put into the editor over unsaved text keeps that text as a
   expect(drafts.texts).toEqual(['an hour of work']);
 });
 
-test('what is being saved while a draft is put into the editor is a version, and no draft any more', async () => {
+test('a text saved while a draft is restored is a version, and no longer a draft', async () => {
   leave('from yesterday');
   const page = await visit(server, ana, { drafts });
   await page.type('an hour of work');
@@ -195,7 +195,7 @@ test('what is being saved while a draft is put into the editor is a version, and
   expect(drafts.texts).toEqual([]);
 });
 
-test('what is typed between the wish for a draft and the grant is kept', async () => {
+test('changes between the request for a draft and the grant are kept', async () => {
   leave('from yesterday');
   const page = await visit(server, ana, { drafts });
   const slow = moment();
@@ -208,7 +208,7 @@ test('what is typed between the wish for a draft and the grant is kept', async (
   expect(server.content).toBe('from yesterday');
 });
 
-test('a draft that was wanted during a release does not jump into the text of a later hold', async () => {
+test('a draft requested during a release does not appear in a later hold', async () => {
   leave('from yesterday');
   const page = await visit(server, ana, { drafts });
   await page.type('first');
@@ -225,7 +225,7 @@ test('a draft that was wanted during a release does not jump into the text of a 
   expect(page.lock.draft?.content).toBe('from yesterday');
 });
 
-test('whoever stops editing does not want the draft any more that they had asked for', async () => {
+test('a stop cancels the request for a draft', async () => {
   leave('from yesterday');
   const page = await visit(server, ana, { drafts });
   const slow = moment();
@@ -240,14 +240,14 @@ test('whoever stops editing does not want the draft any more that they had asked
   expect(page.lock.draft?.content).toBe('from yesterday');
 });
 
-test('a viewer is told at once that a draft cannot be put into the editor', async () => {
+test('restoreDraft is false at once for a viewer', async () => {
   leave('from yesterday', vera);
   const page = await visit(server, vera, { drafts });
   expect(page.lock.draft).not.toBeNull();
   await act(async () => expect(await page.lock.restoreDraft()).toBe(false));
 });
 
-test('a draft is discarded by its id, whichever is shown by then', async () => {
+test('a draft is discarded by its id, even if another one is shown', async () => {
   leave('one');
   leave('two');
   const page = await visit(server, ana, { drafts });
@@ -258,7 +258,7 @@ test('a draft is discarded by its id, whichever is shown by then', async () => {
   expect(page.lock.draft).not.toBeNull();
 });
 
-test('what a draft was put in place of is told with it, so that it can be undone', async () => {
+test('a restored draft comes with the text that it replaces, so that it can be undone', async () => {
   leave('from yesterday');
   const page = await visit(server, ana, { drafts });
   expect(page.lock.loaded).toEqual({ version: 1, content: 'as it was' });
@@ -266,7 +266,7 @@ test('what a draft was put in place of is told with it, so that it can be undone
   expect(page.lock.loaded).toEqual({ version: 1, content: 'from yesterday', replaced: 'as it was' });
 });
 
-test('a browser that keeps nothing is known as soon as it does not', async () => {
+test('a browser that stores nothing is recognized at the first draft', async () => {
   let isWilling = false;
   const put = drafts.put.bind(drafts);
   drafts.put = async (draft) => isWilling && put(draft);

@@ -1,7 +1,7 @@
 import { act } from '@testing-library/react';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ModelServer } from '../support/modelServer';
-import { ana, bob, moment, pass, useFakeTime, visit } from '../support/visiting';
+import { ana, bob, moment, pass, useFakeTime, visit } from '../support/visit';
 
 let server: ModelServer;
 
@@ -13,7 +13,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('thirty seconds without activity save and give back, after a countdown of five', async () => {
+test('thirty seconds without activity save the text and release the lock, after a countdown of five', async () => {
   const page = await visit(server, ana, { times: { autosave: 60, autosaveAtMost: 60 } });
   await page.type('hello');
   await pass(24);
@@ -33,7 +33,7 @@ test('thirty seconds without activity save and give back, after a countdown of f
   expect(page.lock).toMatchObject({ status: 'free', idleIn: null, notice: { kind: 'idle' } });
 });
 
-test('an idle editor whose text is saved gives back without saving again', async () => {
+test('an idle editor with saved text releases the lock without another save', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   await pass(31);
@@ -42,7 +42,7 @@ test('an idle editor whose text is saved gives back without saving again', async
   expect(page.lock.notice).toEqual({ kind: 'idle' });
 });
 
-test('activity in the editor puts the release off', async () => {
+test('activity in the editor postpones the release', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   await pass(27);
@@ -53,7 +53,7 @@ test('activity in the editor puts the release off', async () => {
   expect(page.lock.status).toBe('mine');
 });
 
-test('the next key press after an idle release goes on silently if nobody came in between', async () => {
+test('the next key press after an idle release continues silently if no other user has edited', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   await pass(31);
@@ -66,7 +66,7 @@ test('the next key press after an idle release goes on silently if nobody came i
   expect(server.drafts).toHaveLength(0);
 });
 
-test('after somebody else has changed the text meanwhile, the next key press overwrites nothing', async () => {
+test('after another user has changed the text, the next key press overwrites nothing', async () => {
   const page = await visit(server, ana, { isWithoutSocket: true });
   await page.type('hello');
   await pass(31);
@@ -77,7 +77,7 @@ test('after somebody else has changed the text meanwhile, the next key press ove
   expect(page.lock).toMatchObject({ notice: { kind: 'outdated' }, draft: { content: 'hello again' } });
 });
 
-test('after an idle release a document that somebody else edits is read-only', async () => {
+test('after an idle release a document that another user edits is read-only', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   await pass(31);
@@ -85,7 +85,7 @@ test('after an idle release a document that somebody else edits is read-only', a
   expect(page.lock).toMatchObject({ status: 'other', isEditable: false });
 });
 
-test('the times that the service tells stand, unless the host has set its own', async () => {
+test('the times of the service apply, unless the host has set its own', async () => {
   server.times = { ttl: 6, heartbeat: 2, idle: 8 };
   const page = await visit(server, ana);
   await page.type('hello');
@@ -97,7 +97,7 @@ test('the times that the service tells stand, unless the host has set its own', 
   expect(stubborn.lock.status).toBe('mine');
 });
 
-test('a heartbeat that was overtaken by the idle release is not told as a lost connection', async () => {
+test('a heartbeat that arrives after the idle release is not reported as a lost connection', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   await pass(15);
@@ -114,7 +114,7 @@ test('a heartbeat that was overtaken by the idle release is not told as a lost c
   expect(page.lock.notice).toEqual({ kind: 'idle' });
 });
 
-test('no heartbeat goes out with the idle release, and a release that takes long is kept alive', async () => {
+test('no heartbeat is sent with the idle release, and a slow release is kept alive', async () => {
   const ready = moment();
   const page = await visit(server, ana, {
     isWithoutSocket: true,

@@ -2,7 +2,7 @@ import { act } from '@testing-library/react';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { MemoryDrafts } from '../support/memoryDrafts';
 import { ModelServer } from '../support/modelServer';
-import { ana, bob, moment, pass, useFakeTime, visit } from '../support/visiting';
+import { ana, bob, moment, pass, useFakeTime, visit } from '../support/visit';
 
 let server: ModelServer;
 
@@ -14,7 +14,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('without the network the editor types on, the text is kept here, and it is saved when the network is back', async () => {
+test('without the network editing continues, the text is stored here, and it is saved when the network is back', async () => {
   const page = await visit(server, ana);
   await page.type('one');
   await act(async () => server.goDown());
@@ -30,7 +30,7 @@ test('without the network the editor types on, the text is kept here, and it is 
   expect(page.drafts.texts).toEqual([]);
 });
 
-test('whoever comes back after somebody else has begun is told, and the text is a draft of the service', async () => {
+test('after an outage in which another user started to edit, the text is a draft of the service, and the loss is shown', async () => {
   const page = await visit(server, ana);
   await page.type('mine');
   await act(async () => server.goDown());
@@ -47,7 +47,7 @@ test('whoever comes back after somebody else has begun is told, and the text is 
   expect(server.content).toBe('as it was');
 });
 
-test('a save whose answer was lost is sent again as it was, before anything that was typed since', async () => {
+test('a save without an answer is repeated unchanged, before later changes', async () => {
   const page = await visit(server, ana, { isWithoutSocket: true });
   await page.type('one');
   let losses = 1;
@@ -64,7 +64,7 @@ test('a save whose answer was lost is sent again as it was, before anything that
   expect(server.drafts).toHaveLength(0);
 });
 
-test('an idle editor without the network keeps the lock until it can be given back', async () => {
+test('an idle editor without the network keeps the lock until it can be released', async () => {
   const page = await visit(server, ana);
   await page.type('hello');
   await act(async () => server.goDown());
@@ -77,7 +77,7 @@ test('an idle editor without the network keeps the lock until it can be given ba
   expect(page.lock.notice).toEqual({ kind: 'idle' });
 });
 
-test('try now does not wait for the pause to end', async () => {
+test('a retry does not wait for the end of the pause', async () => {
   const page = await visit(server, ana, {
     isWithoutSocket: true,
     times: { retry: 500, retryAtMost: 500, refetch: 5 },
@@ -93,7 +93,7 @@ test('try now does not wait for the pause to end', async () => {
   expect(page.lock.status).toBe('free');
 });
 
-test('a document that cannot be reached at first is there as soon as the service is', async () => {
+test('a document that is unreachable at first is loaded as soon as the service is back', async () => {
   server.isDown = true;
   const page = await visit(server, ana);
   await pass(3);
@@ -103,7 +103,7 @@ test('a document that cannot be reached at first is there as soon as the service
   expect(page.lock).toMatchObject({ status: 'free', isEditable: true, loaded: { content: 'as it was' } });
 });
 
-test('without a socket the state is asked for every thirty seconds, and with one only once', async () => {
+test('without a socket the state is requested every thirty seconds, and with one only once', async () => {
   await visit(server, ana);
   await pass(100);
   expect(server.asked('GET', '/lock')).toHaveLength(1);
@@ -116,7 +116,7 @@ test('without a socket the state is asked for every thirty seconds, and with one
   expect(other.asked('GET', '/lock')).toHaveLength(4);
 });
 
-test('a text that the service refuses is kept here, and not sent again and again', async () => {
+test('a refused text is stored here, and not sent again', async () => {
   const page = await visit(server, ana, {
     service: { save: async () => ({ kind: 'refused', code: 'invalid_request', message: 'too large' }) },
   });
@@ -129,7 +129,7 @@ test('a text that the service refuses is kept here, and not sent again and again
   });
 });
 
-test('saving says no if the service has refused the text, and yes once it has one', async () => {
+test('save() is false for a refused text, and true once the service has one', async () => {
   server.fateOf = ({ method }) => ({ isRefused: method === 'PUT' });
   const page = await visit(server, ana);
   await page.type('too long');
@@ -142,7 +142,7 @@ test('saving says no if the service has refused the text, and yes once it has on
   expect(server.content).toBe('short');
 });
 
-test('saving is answered if the text is refused with a save that was under way', async () => {
+test('save() resolves if a save under way is refused', async () => {
   const page = await visit(server, ana);
   await page.type('too long');
   const slow = moment();
@@ -154,7 +154,7 @@ test('saving is answered if the text is refused with a save that was under way',
   expect(isSaved).toBe(false);
 });
 
-test('a draft that went into a refused text is not discarded by whoever waits for the save', async () => {
+test('a draft in a refused text is not discarded after the save', async () => {
   const drafts = new MemoryDrafts();
   const old = { id: 'old', userId: 'ana', documentId: 'd', content: 'from yesterday' };
   drafts.kept.set('old', { ...old, baseVersion: 1, changedAt: 1 });
@@ -169,7 +169,7 @@ test('a draft that went into a refused text is not discarded by whoever waits fo
   expect(drafts.texts.sort()).toEqual(['from yesterday', 'today, and from yesterday']);
 });
 
-test('a service of the host that throws counts as no answer', async () => {
+test('an error of the host’s service counts as no answer', async () => {
   let isBroken = true;
   const page = await visit(server, ana, {
     service: {

@@ -7,19 +7,19 @@ import {
   pageTicker,
   restService,
 } from '../../src';
+import { steadyClock } from '../../src/clock/steadyClock';
 import { actionsOf } from '../../src/editing/actions';
-import { DocumentSession } from '../../src/editing/documentSession';
-import type { Lingering } from '../../src/editing/lingering';
-import { steadyClock } from '../../src/ticking/steadyClock';
+import { DocumentController } from '../../src/editing/documentController';
+import type { PendingReleases } from '../../src/editing/effects/pendingReleases';
 import { dice } from '../support/dice';
 import { MemoryDrafts } from '../support/memoryDrafts';
 import { ModelServer, type Visitor } from '../support/modelServer';
 import { ModelTabs } from '../support/modelTabs';
-import { ana, bob, olga, useFakeTime } from '../support/visiting';
+import { ana, bob, olga, useFakeTime } from '../support/visit';
 
 const SEEDS = process.env.TEST_FULL ? 150 : 40;
 const STEPS = 90;
-/** How long a host takes before a release; null for one that has nothing to say. */
+/** How long a host prepares a release; null for a host without content. */
 const PREPARATIONS_MS = [null, 0, 1_000, 5_000, 20_000];
 
 beforeEach(useFakeTime);
@@ -27,21 +27,21 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A page that somebody types into, as often as it lets them. */
+/** A page with a user who types whenever it is editable. */
 class Page {
   readonly who: Visitor;
   readonly drafts = new MemoryDrafts();
   readonly live: Live;
   typed: Typed[] = [];
-  /** How far its clock is ahead of the others'. */
+  /** The lead of its clock over the others'. */
   aheadMs = 0;
   preparesFor: number | null = null;
   readonly #server: ModelServer;
   readonly #tabs: ModelTabs;
-  readonly #lingering: Lingering = new Map();
+  readonly #releases: PendingReleases = new Map();
   #visits = 0;
   #leave: (() => void) | null = null;
-  session!: DocumentSession;
+  controller!: DocumentController;
   actions!: DocumentLockActions;
 
   constructor(server: ModelServer, who: Visitor, tabs: ModelTabs) {
@@ -64,7 +64,7 @@ class Page {
   enter(): void {
     const { who, live, drafts } = this;
     this.#visits += 1;
-    const session: DocumentSession = new DocumentSession({
+    const controller: DocumentController = new DocumentController({
       documentId: 'd',
       userId: who.id,
       role: who.role,
@@ -72,17 +72,17 @@ class Page {
       drafts,
       ticker: pageTicker(),
       now: steadyClock(() => Date.now() + this.aheadMs),
-      lingering: this.#lingering,
+      pendingReleases: this.#releases,
       ports: {
         live,
         tabs: this.#tabs,
         service: restService(this.#server.transport(who)),
-        beforeRelease: () => this.#prepare(session),
+        beforeRelease: () => this.#prepare(controller),
       },
     });
-    this.session = session;
-    this.#leave = session.attach();
-    this.actions = actionsOf(session, () => live.reconnect());
+    this.controller = controller;
+    this.#leave = controller.attach();
+    this.actions = actionsOf(controller, () => live.reconnect());
   }
 
   leave(): void {
@@ -90,12 +90,12 @@ class Page {
     this.#leave = null;
   }
 
-  /** As far as it may be typed into. */
+  /** Ignored while the page is closed or read-only. */
   type(text: string): void {
-    const { loaded, isEditable } = this.session.getState();
+    const { loaded, isEditable } = this.controller.getState();
     if (!this.isOpen || !isEditable) return;
     const last = this.typed.at(-1);
-    // What was typed before and put back is in what is typed now.
+    // A restored text is contained in the new text.
     if (loaded?.replaced !== undefined)
       this.typed = this.typed.filter(({ text: old }) => old !== loaded.content);
     if (last?.into === loaded) last.text = text;
@@ -103,9 +103,9 @@ class Page {
     this.actions.noteChange(text);
   }
 
-  /** What the editor of that visit shows, as it was when the host was asked. */
-  #prepare(session: DocumentSession): Content | undefined | Promise<Content | undefined> {
-    const { loaded } = session.getState();
+  /** The content of that visit's editor at the time of the call. */
+  #prepare(controller: DocumentController): Content | undefined | Promise<Content | undefined> {
+    const { loaded } = controller.getState();
     const shown = this.typed.filter(({ into }) => into === loaded).at(-1)?.text ?? loaded?.content;
     const { preparesFor } = this;
     if (preparesFor === null) return undefined;
@@ -115,13 +115,13 @@ class Page {
   }
 }
 
-/** The newest text that was typed into one and the same content: what was there before is still in it. */
+/** The newest text typed into one loaded content: it contains the earlier ones. */
 interface Typed {
   readonly into: unknown;
   text: string;
 }
 
-/** One thing that may happen, chosen by chance. */
+/** One random event. */
 function happen(
   server: ModelServer,
   pages: readonly Page[],
@@ -187,7 +187,7 @@ function happen(
       page.preparesFor = chance.oneOf(PREPARATIONS_MS);
       return 0;
     case 19: {
-      // Every page at once, and nobody types into one that is away.
+      // All pages at once; no input goes into a hidden page.
       const seconds = chance.below(10);
       window.dispatchEvent(new Event('pagehide'));
       setTimeout(() => window.dispatchEvent(comingBack()), 1000 * seconds);
@@ -236,15 +236,15 @@ async function live(seed: number): Promise<void> {
     ...server.drafts.map(({ content }) => content),
     ...pages.flatMap(({ drafts }) => drafts.texts),
   ];
-  for (const { who, typed, session } of pages) {
+  for (const { who, typed, controller } of pages) {
     for (const { text } of typed) expect(kept, `seed ${seed}: what ${who.tab} typed`).toContain(text);
-    const { status, hasUnsavedText } = session.getState();
+    const { status, hasUnsavedText } = controller.getState();
     expect({ status, hasUnsavedText }, `seed ${seed}: ${who.tab} in the end`).toEqual({
       status: 'free',
       hasUnsavedText: false,
     });
   }
-  expect(server.hold, `seed ${seed}: everybody is idle in the end`).toBeNull();
+  expect(server.hold, `seed ${seed}: no hold is left in the end`).toBeNull();
   for (const page of pages) {
     page.leave();
     page.live.close();
@@ -252,6 +252,6 @@ async function live(seed: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(100);
 }
 
-test('whatever happens, what somebody typed is in the document, in its drafts, or in their browser', async () => {
+test('after any sequence of events, every typed text is in the document, in its drafts or in the browser', async () => {
   for (let seed = 0; seed < SEEDS; seed += 1) await live(seed);
 }, 600_000);

@@ -2,7 +2,7 @@ import { act } from '@testing-library/react';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { pageTab } from '../../src';
 import { ModelServer } from '../support/modelServer';
-import { ana, pass, useFakeTime, visit } from '../support/visiting';
+import { ana, pass, useFakeTime, visit } from '../support/visit';
 
 let server: ModelServer;
 const second = { ...ana, tab: 'ana-2' };
@@ -15,7 +15,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('the second tab of the same person is told, and may not take over by force', async () => {
+test('the second tab of the same user shows it, and may not take over by force', async () => {
   const first = await visit(server, { ...ana, role: 'owner' });
   const other = await visit(server, { ...second, role: 'owner' });
   await first.type('hello');
@@ -27,7 +27,7 @@ test('the second tab of the same person is told, and may not take over by force'
   });
 });
 
-test('continue here moves the lock, and the first tab knows where it went', async () => {
+test('continueHere moves the lock, and the first tab shows where it went', async () => {
   const first = await visit(server, ana);
   const other = await visit(server, second);
   await first.type('hello');
@@ -45,7 +45,7 @@ test('continue here moves the lock, and the first tab knows where it went', asyn
   expect(server.content).toBe('and more');
 });
 
-test('what the first tab had not saved is not lost when the lock moves and tabs cannot talk', async () => {
+test('unsaved text of the first tab is not lost when the lock moves without a connection between tabs', async () => {
   const first = await visit(server, ana);
   const other = await visit(server, second);
   await first.type('not saved yet');
@@ -55,7 +55,7 @@ test('what the first tab had not saved is not lost when the lock moves and tabs 
   expect(first.lock.notice).toMatchObject({ kind: 'lost', why: 'moved', outcome: { kind: 'rescued' } });
 });
 
-test('a tab has a random name that no storage knows', () => {
+test('a tab has a random id that is in no storage', () => {
   expect(pageTab).toMatch(/^[0-9a-f]{32}$/);
   expect(JSON.stringify({ ...sessionStorage, ...localStorage })).not.toContain(pageTab);
 });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { connectLive, type LiveEvent } from '../../src';
-import type { SocketLike } from '../../src/live/line';
+import type { SocketLike } from '../../src/live/connection';
 import { changed, joined, lockState, welcome } from '../support/lockStates';
 
 class ScriptedSocket implements SocketLike {
@@ -70,12 +70,12 @@ function hearing(): { events: LiveEvent[]; hear: (event: LiveEvent) => void } {
   return { events, hear: (event) => events.push(event) };
 }
 
-test('the address has the protocol of sockets', async () => {
+test('the address gets the WebSocket protocol', async () => {
   connect().watch('d', () => undefined);
   expect((await latest()).url).toBe('wss://example.test/ws');
 });
 
-test('whoever watches later is told at once what is known', async () => {
+test('a later watcher gets the known state at once', async () => {
   const live = connect();
   live.watch('d', () => undefined);
   const socket = await latest();
@@ -87,7 +87,7 @@ test('whoever watches later is told at once what is known', async () => {
   expect(socket.sent).toEqual(['authenticate', 'join']);
 });
 
-test('a document is left when nobody watches it any more, and not before', async () => {
+test('a document is left with its last watcher, and not before', async () => {
   const live = connect();
   const one = live.watch('d', () => undefined);
   const two = live.watch('d', () => undefined);
@@ -106,7 +106,7 @@ test.each([
   ['without its data', '{"type":"joined"}'],
   ['with a fence that is no number', JSON.stringify(changed(lockState('five')))],
   ['null', 'null'],
-])('a message that is %s is dropped and reported, and the next one is heard', async (_, text) => {
+])('a message that is %s is dropped and reported, and the next one is processed', async (_, text) => {
   const live = connect();
   const { events, hear } = hearing();
   live.watch('d', hear);
@@ -121,7 +121,7 @@ test.each([
   expect(events).toHaveLength(before + 1);
 });
 
-test('members that are not known are borne', async () => {
+test('unknown members are accepted', async () => {
   const live = connect();
   const { events, hear } = hearing();
   live.watch('d', hear);
@@ -151,7 +151,7 @@ test('pauses between attempts double up to twenty seconds', async () => {
   expect(pauses).toEqual([500, 1000, 2000, 4000, 8000, 16_000, 20_000, 20_000]);
 });
 
-test('a line that stays silent after a ping is replaced, and the old one is not heard any more', async () => {
+test('a connection without an answer to a ping is replaced, and the old one ignored', async () => {
   const live = connect();
   const { events, hear } = hearing();
   live.watch('d', hear);
@@ -172,14 +172,14 @@ test('a line that stays silent after a ping is replaced, and the old one is not 
   expect(second.sent).toEqual(['authenticate', 'join']);
 });
 
-test('a socket that never opens is given up', async () => {
+test('a socket that never opens is closed', async () => {
   connect().watch('d', () => undefined);
   await latest();
   await vi.advanceTimersByTimeAsync(10_000);
   expect(sockets).toHaveLength(2);
 });
 
-test('credentials that cannot be had now are asked for again, and without any nothing is tried', async () => {
+test('credentials are requested again after an error, and without any there is no attempt', async () => {
   let attempts = 0;
   credentials = async () => {
     attempts += 1;
@@ -197,7 +197,7 @@ test('credentials that cannot be had now are asked for again, and without any no
   expect(live.phase).toBe('online');
 });
 
-test('changes of the phase are told, and after the end nothing is dialled', async () => {
+test('changes of the phase are reported, and after close() no socket is opened', async () => {
   const live = connect();
   const phases: string[] = [];
   live.subscribe(() => phases.push(live.phase));
@@ -211,7 +211,7 @@ test('changes of the phase are told, and after the end nothing is dialled', asyn
   expect(sockets).toHaveLength(1);
 });
 
-test('a heartbeat is said only over a socket that is there', async () => {
+test('a heartbeat is sent only over an open socket', async () => {
   const live = connect();
   live.watch('d', () => undefined);
   expect(live.heartbeat('d', 1)).toBe(false);

@@ -2,14 +2,14 @@ import { act, renderHook } from '@testing-library/react';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { connectLive, useLivePhase, useWatchedLock } from '../../src';
 import { ModelServer } from '../support/modelServer';
-import { bob, pass, useFakeTime, vera } from '../support/visiting';
+import { bob, pass, useFakeTime, vera } from '../support/visit';
 
 beforeEach(useFakeTime);
 afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a list shows who edits as it happens, and nothing that it does not know', async () => {
+test('a list shows live who edits, and nothing unknown', async () => {
   const server = new ModelServer();
   const live = connectLive({
     url: 'ws://model/ws',

@@ -1,6 +1,6 @@
 import type { Draft, DraftStore } from '../../src/drafts/draft';
 
-/** A browser's drafts, to be looked into. */
+/** A browser's drafts, open to inspection. */
 export class MemoryDrafts implements DraftStore {
   readonly kept = new Map<string, Draft>();
 

@@ -1,4 +1,4 @@
-import type { SocketLike } from '../../src/live/line';
+import type { SocketLike } from '../../src/live/connection';
 import type { ClientMessage, Lock, ServerMessage } from '../../src/protocol/messages.generated';
 import {
   type Transport,
@@ -25,7 +25,7 @@ interface Hold {
   taker: Visitor | null;
 }
 
-/** What becomes of a request: a wait before it is dealt with, or before its answer leaves; or either is lost; or it is refused. */
+/** The fate of a request: a wait before its execution or before its answer, a loss of either, or a refusal. */
 export type Fate = {
   before?: Promise<void>;
   after?: Promise<void>;
@@ -33,7 +33,7 @@ export type Fate = {
   isRefused?: boolean;
 };
 
-/** A service for one document that follows docs/protocol.md, for pages in the same process. It does nothing by itself. */
+/** A service for one document that follows docs/protocol.md, for pages in the same process. It has no timers. */
 export class ModelServer {
   version = 1;
   content: unknown = 'as it was';
@@ -42,7 +42,7 @@ export class ModelServer {
   registered: { fence: number; who: Visitor } | null = null;
   readonly drafts: { content: unknown; fence: number; base: number }[] = [];
   readonly versions = new Map<number, { content: unknown; fence: number }>();
-  /** Everything that was ever a version. */
+  /** The contents of all versions. */
   readonly saved: unknown[] = [];
   readonly requests: (TransportRequest & { by: string })[] = [];
   readonly sockets = new Set<ModelSocket>();
@@ -62,7 +62,7 @@ export class ModelServer {
     return socket;
   }
 
-  /** The network goes, without a word, and comes back. */
+  /** The network fails silently, until `comeUp`. */
   goDown(): void {
     this.isDown = true;
     for (const socket of [...this.sockets]) socket.drop(1006);
@@ -90,7 +90,7 @@ export class ModelServer {
     };
   }
 
-  /** `who` gets the lock, whoever had it. */
+  /** Grants the lock to `who`, regardless of the holder. */
   grant(who: Visitor, type: 'document_locked' | 'document_force_taken' = 'document_locked'): void {
     this.fence += 1;
     this.hold = { who, fence: this.fence, step: 0, beatenAt: Date.now(), taker: null };
@@ -107,13 +107,13 @@ export class ModelServer {
     else this.tell(type, by);
   }
 
-  /** Frees what nobody has extended for as long as a hold lasts. Nothing does so by itself here. */
+  /** Expires a hold without heartbeats. The model has no timer for that. */
   sweep(): void {
     if (this.hold && Date.now() - this.hold.beatenAt > 1000 * this.times.ttl)
       this.free('document_lock_expired');
   }
 
-  /** That `who` still wants the lock; whether they have it. */
+  /** A heartbeat of `who`; true if they hold the lock. */
   beat(who: Visitor): boolean {
     if (!this.hold || !isSame(this.hold.who, who)) return false;
     this.hold.beatenAt = Date.now();
@@ -128,7 +128,7 @@ export class ModelServer {
     this.tell('document_force_save_requested', taker);
   }
 
-  /** The taker has thought better of it. */
+  /** The taker has withdrawn. */
   unmark(): void {
     if (!this.hold) return;
     this.hold.taker = null;
@@ -136,7 +136,7 @@ export class ModelServer {
     this.tell('document_locked', null);
   }
 
-  /** Somebody else writes a version, as if they had held the lock. */
+  /** Another user saves a version. */
   write(content: unknown): void {
     this.version += 1;
     this.content = content;

@@ -1,6 +1,6 @@
 import type { TabLine, TabMessage, Tabs } from '../../src/tabs/tabs';
 
-/** The tabs of one browser, all in the same process. What is said arrives a moment later. */
+/** The tabs of one browser, all in the same process. Messages arrive in a microtask. */
 export class ModelTabs implements Tabs {
   readonly said: TabMessage[] = [];
   readonly #ears = new Map<Line, (message: TabMessage) => void>();

@@ -16,7 +16,7 @@ function openLine(userId: string, documentId: string) {
   return { heard, say: line.say };
 }
 
-test('a message reaches the other tabs of the same person and document, and only those', async () => {
+test('a message reaches the other tabs of the same user and document, and only those', async () => {
   const speaker = openLine('ana', 'd');
   const tab = openLine('ana', 'd');
   const others = [openLine('bob', 'd'), openLine('ana', 'e'), openLine('an', 'a/d')];
@@ -25,7 +25,7 @@ test('a message reaches the other tabs of the same person and document, and only
   for (const { heard } of [speaker, ...others]) expect(heard).toEqual([]);
 });
 
-test('what cannot be read is dropped', async () => {
+test('an unreadable message is dropped', async () => {
   const tab = openLine('ana', 'd/ä');
   const stranger = new BroadcastChannel('leasehold/ana/d%2F%C3%A4');
   const unread = [
@@ -41,7 +41,7 @@ test('what cannot be read is dropped', async () => {
   stranger.close();
 });
 
-test('where there is no such channel, or it is refused, there is nobody to talk to', () => {
+test('without a channel, or with a refused one, there is no connection', () => {
   vi.stubGlobal('BroadcastChannel', undefined);
   expect(broadcastTabs().open('ana', 'd', () => undefined)).toBeNull();
   vi.stubGlobal('BroadcastChannel', function refuse() {

@@ -2,13 +2,13 @@ import { act } from '@testing-library/react';
 import { afterEach, expect, test, vi } from 'vitest';
 import { type ElectronBridge, electronTransport, Unreachable } from '../../src';
 import { ModelServer } from '../support/modelServer';
-import { ana, bob, pass, useFakeTime, visit } from '../support/visiting';
+import { ana, bob, pass, useFakeTime, visit } from '../support/visit';
 
 afterEach(() => {
   vi.useRealTimers();
 });
 
-/** What a preload script exposes: it passes requests on to the main process, which sends them. */
+/** The bridge of a preload script: it passes requests to the main process, which sends them. */
 function bridgeTo(server: ModelServer): ElectronBridge {
   const main = server.transport(ana);
   const passOn = async (method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown) => {
@@ -23,7 +23,7 @@ function bridgeTo(server: ModelServer): ElectronBridge {
   };
 }
 
-test('a document is edited, saved and given back through window.electronAPI', async () => {
+test('a document is edited, saved and released through window.electronAPI', async () => {
   useFakeTime();
   const server = new ModelServer();
   const electronAPI = bridgeTo(server);
@@ -72,7 +72,7 @@ test.each([
   expect(await transport.send({ method: 'GET', path: '/x' })).toEqual(expected);
 });
 
-test('a bridge may reject with the answer inside the error; every other rejection is no answer', async () => {
+test('a bridge may reject with the answer inside the error; any other rejection is no answer', async () => {
   const refused = Object.assign(new Error('409'), { response: { status: 409, data: { code: 'lock_busy' } } });
   const transport = electronTransport(answering(() => Promise.reject(refused)));
   expect(await transport.send({ method: 'GET', path: '/x' })).toEqual({

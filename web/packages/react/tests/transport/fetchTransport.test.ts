@@ -19,7 +19,7 @@ function answering(...replies: readonly (() => Response | Promise<Response>)[]):
   };
 }
 
-test('a request carries the token, the tab and its body, and the answer comes back whatever its status', async () => {
+test('a request carries the token, the tab and its body, and returns the answer for any status', async () => {
   const transport = fetchTransport({
     baseUrl: 'https://example.test',
     token: () => 'secret',
@@ -62,7 +62,7 @@ test('no network, and no answer in time, are both unreachable', async () => {
   await outcome;
 });
 
-test('a token that has run out is renewed once, and the request sent again with the new one', async () => {
+test('an expired token is renewed once, and the request repeated with the new one', async () => {
   let token = 'old';
   const transport = fetchTransport({
     token: async () => token,

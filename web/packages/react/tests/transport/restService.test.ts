@@ -29,14 +29,14 @@ test.each([
   expect(await answering({ status: 200, body }).acquire('d', 'acquire')).toEqual({ kind: 'unreachable' });
 });
 
-test('a transport that throws anything at all leaves the outcome unknown', async () => {
+test('any error of the transport leaves the outcome unknown', async () => {
   for (const error of [new Unreachable('x'), new TypeError('y')]) {
     const service = restService({ send: () => Promise.reject(error) });
     expect(await service.release('d', 'released')).toEqual({ kind: 'unreachable' });
   }
 });
 
-test('a no comes with its code and sentence', async () => {
+test('a refusal has its code and sentence', async () => {
   const service = answering({ status: 403, body: { code: 'not_allowed', message: 'this is for editors' } });
   expect(await service.acquire('d', 'take')).toEqual({
     kind: 'refused',
