@@ -20,7 +20,7 @@ from tests.support.tls import Certificates, TlsFront, make_certificates
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.server.serving import Served, SharedService
+    from tests.server.served import Served, SharedService
     from tests.support.pages import Example
 
 
@@ -144,7 +144,7 @@ def shared_service(
     service_store: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SharedService]:
     """Behind `service`; started when first asked for."""
-    from tests.server.serving import SharedService
+    from tests.server.served import SharedService
 
     shared = SharedService(tmp_path_factory.mktemp("service"), service_store.url)
     yield shared

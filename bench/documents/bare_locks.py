@@ -71,7 +71,7 @@ class Bare:
             await connection.run_sync(DOCUMENTS_TABLE.metadata.create_all)
             rows = [{"id": each, "owner_id": "ana", "version": 0} for each in ids]
             await connection.execute(insert(DOCUMENTS_TABLE), rows)
-        token = self.tokens.issue(user_id="ana", user_name="Ana", session_id="1", at=time.time())
+        token = self.tokens.issue(user_id="ana", user_name="Ana", login_id="1", at=time.time())
         return {"token": token.text, "documents": ids}
 
 

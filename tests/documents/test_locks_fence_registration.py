@@ -16,7 +16,7 @@ from leasehold.documents import Busy, Granted, Save
 pytestmark = pytest.mark.usefixtures("patient_undo")
 
 
-class Gate:
+class PermissionCheck:
     """Stands before the host's `register`: holds it up, or fails it."""
 
     def __init__(self, host) -> None:
@@ -37,7 +37,7 @@ class Gate:
 async def test_a_grant_that_was_overtaken_is_busy(desk, ana, olga):
     """The editor's worker pauses between the grant and its registration, while an owner takes the lock."""
     locks = await desk.worker()
-    gate = Gate(desk.host)
+    gate = PermissionCheck(desk.host)
     acquiring = asyncio.create_task(locks.acquire("doc", ana))
     await gate.asked.wait()
     hasty = await desk.worker(times=HASTY)
@@ -89,7 +89,7 @@ async def test_a_force_take_of_a_document_that_has_seen_a_newer_fence_is_granted
 
 async def test_a_document_that_refuses_every_fence_ends_the_retries(desk, ana):
     locks = await desk.worker()
-    gate = Gate(desk.host)
+    gate = PermissionCheck(desk.host)
     gate.error = StaleFence(seen=5, given=4)
     gate.open.set()
     with pytest.raises(StaleFence):
@@ -102,7 +102,7 @@ async def test_a_document_that_refuses_every_fence_ends_the_retries(desk, ana):
 )
 @pytest.mark.every_way_in
 async def test_a_grant_that_cannot_be_registered_is_released(locks, desk, ana, bob, error):
-    gate = Gate(desk.host)
+    gate = PermissionCheck(desk.host)
     gate.error = error
     gate.open.set()
     with pytest.raises(type(error)):
@@ -115,7 +115,7 @@ async def test_a_grant_that_cannot_be_registered_is_released(locks, desk, ana, b
 async def test_a_taken_lock_that_cannot_be_registered_is_released(desk, ana, olga):
     locks = await desk.worker(times=HASTY)
     await locks.acquire("doc", ana)
-    gate = Gate(desk.host)
+    gate = PermissionCheck(desk.host)
     gate.error = RuntimeError("no database")
     gate.open.set()
     with pytest.raises(RuntimeError):
@@ -125,7 +125,7 @@ async def test_a_taken_lock_that_cannot_be_registered_is_released(desk, ana, olg
 
 @pytest.mark.every_way_in
 async def test_an_editor_who_gives_up_before_the_answer_holds_nothing(locks, desk, ana):
-    gate = Gate(desk.host)
+    gate = PermissionCheck(desk.host)
     acquiring = asyncio.create_task(locks.acquire("doc", ana))
     await gate.asked.wait()
     assert (await locks.state("doc")).is_held_by(ana)
@@ -166,7 +166,7 @@ async def test_a_holder_keeps_the_lock_when_a_repeated_call_is_cancelled(own_val
 
 async def test_a_cancelled_call_does_not_release_the_grant_of_another_call_of_its_tab(locks, desk, ana):
     """Two requests of one tab at once: the first is cancelled after the second was granted the same hold."""
-    gate = Gate(desk.host)
+    gate = PermissionCheck(desk.host)
     first = asyncio.create_task(locks.acquire("doc", ana))
     await gate.asked.wait()
     gate.asked.clear()
@@ -186,7 +186,7 @@ async def test_a_taker_who_registers_too_late_is_busy(own_valkey_desk, ana, bob,
     desk = own_valkey_desk
     locks, other = await desk.worker(), await desk.worker()
     await locks.acquire("doc", ana)
-    gate = Gate(desk.host)
+    gate = PermissionCheck(desk.host)
     taking = asyncio.create_task(locks.force_take("doc", olga))
     await eventually_async(lambda: is_marked(locks))
     handed = await locks.release("doc", ana)

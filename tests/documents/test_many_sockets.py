@@ -14,7 +14,7 @@ import httpx
 import pytest
 from bench.documents.processes import raise_file_limit, resident_bytes
 from bench.documents.websocket_clients import LOST, SocketClient, WebSocketClients
-from tests.server.serving import QUICK, Served
+from tests.server.served import QUICK, Served
 from tests.support.waiting import LIMIT, eventually
 
 if TYPE_CHECKING:

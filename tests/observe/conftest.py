@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
-from tests.server.serving import QUICK, Served
+from tests.server.served import QUICK, Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

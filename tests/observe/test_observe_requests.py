@@ -9,7 +9,7 @@ import httpx
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from tests.server.api import Api
-from tests.server.serving import QUICK, START
+from tests.server.served import QUICK, START
 from tests.support.processes import Child
 from tests.support.waiting import LIMIT
 

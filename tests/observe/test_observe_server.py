@@ -12,7 +12,7 @@ import httpx
 import pytest
 from tests.observe.scrape import Scrape
 from tests.server.api import PASSWORD, Api
-from tests.server.serving import METRICS_TOKEN as TOKEN
+from tests.server.served import METRICS_TOKEN as TOKEN
 from tests.support.waiting import LIMIT, eventually_async
 from websockets.asyncio.client import connect
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.observe.conftest import MakeServed
-    from tests.server.serving import Served
+    from tests.server.served import Served
     from tests.support.servers import Server
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -197,9 +197,9 @@ async def test_with_only_a_token_no_other_port_is_opened_and_the_private_directo
     [
         (
             {"METRICS_PORT": "9100", "METRICS_HOST": "0.0.0.0"},
-            "LEASEHOLD_METRICS_PORT: on 0.0.0.0 others can read the metrics: set LEASEHOLD_METRICS_TOKEN as well",
+            "LEASEHOLD_METRICS_PORT: other hosts can read the metrics on 0.0.0.0: set LEASEHOLD_METRICS_TOKEN too",
         ),
-        ({"METRICS_TOKEN": "short"}, "LEASEHOLD_METRICS_TOKEN: a token has 16 characters or more, of ASCII"),
+        ({"METRICS_TOKEN": "short"}, "LEASEHOLD_METRICS_TOKEN: a token needs at least 16 ASCII characters"),
         ({"METRICS_PORT": "-1"}, "LEASEHOLD_METRICS_PORT: Input should be greater than or equal to 0"),
     ],
     ids=["open", "short", "negative"],

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from tests.server.api import Api
 from tests.server.databases import MigratedFile, PostgresDatabases
-from tests.server.serving import QUICK, Served
+from tests.server.served import QUICK, Served
 from tests.server.shared_app import SharedApp
 from tests.support.waiting import LIMIT
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 from tests.server.agreement import Agreement
 from tests.server.browser import PATIENCE, Browser, Watching
 from tests.server.model import TABS, Answer, Model, Tab, Take
-from tests.server.office import one_more
+from tests.server.workplace import one_more
 from tests.support.waiting import eventually_async
 
 if TYPE_CHECKING:
     import httpx
     from tests.server.model_row import Save
-    from tests.server.office import Looks, Office
+    from tests.server.workplace import Looks, Office
 
 P = ParamSpec("P")
 

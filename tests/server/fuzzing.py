@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.server.api import Person
-    from tests.server.serving import Served
+    from tests.server.served import Served
 
 Seeds = dict[str, list[Any]]
 

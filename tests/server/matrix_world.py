@@ -19,10 +19,10 @@ from leasehold.server.db.models import (
     ApplicationRow,
     DocumentRow,
     DraftRow,
+    LoginRow,
     MemberRow,
     ProjectRow,
     Row,
-    SessionRow,
     UserRow,
     VersionRow,
     new_id,
@@ -116,16 +116,16 @@ class World:
         self._people: dict[str, UserRow] = {}
 
     async def populate(self) -> None:
-        identity = self._services.identity
+        auth = self._services.auth
         for name, circle in _PEOPLE.items():
             email = f"{name.replace(' ', '-')}@example.com"
             shown = f"{name.title()} {_CANARIES.get(circle, '')}".strip()
-            self._people[name] = await identity.register(email=email, password=PASSWORD, display_name=shown)
+            self._people[name] = await auth.register(email=email, password=PASSWORD, display_name=shown)
 
     async def clear(self) -> None:
         """Everything but the people."""
-        async with writing(self._services.sessions) as session:
-            for table in (DocumentRow, ApplicationRow, SessionRow):
+        async with writing(self._services.database) as session:
+            for table in (DocumentRow, ApplicationRow, LoginRow):
                 await session.execute(delete(table))
             await session.execute(delete(UserRow).where(UserRow.id.not_in(self._ids())))
         self._store.execute_command("FLUSHALL")
@@ -134,13 +134,13 @@ class World:
         """Anew; whoever is signed out was signed in before."""
         if caller == NOBODY:
             return Credentials()
-        identity = self._services.identity
+        auth = self._services.auth
         user = self._people["owner" if caller == SIGNED_OUT else caller]
-        session = await identity.sessions.start(user)
-        token = identity.tokens.issue(
-            user_id=user.id, user_name=user.display_name, session_id=session.session_id, at=session.seen_at
+        active = await auth.logins.start(user)
+        token = auth.tokens.issue(
+            user_id=user.id, user_name=user.display_name, login_id=active.login_id, at=active.seen_at
         )
-        credentials = Credentials(token.text, session.refresh_token, identity.csrf.of(session.refresh_token))
+        credentials = Credentials(token.text, active.refresh_token, auth.csrf.of(active.refresh_token))
         if caller == SIGNED_OUT:
             headers = {"Authorization": f"Bearer {token.text}"}
             assert (await self._send("POST", "/api/auth/logout", headers=headers)).status_code == 204
@@ -160,7 +160,7 @@ class World:
             "elsewhere": self._things("bystander", application_id=elsewhere, project_id=project_elsewhere),
             "nowhere": Things(*(new_id() for _ in range(5))),
         }
-        async with writing(self._services.sessions) as session:
+        async with writing(self._services.database) as session:
             session.add_all([_application(team, "team"), _application(elsewhere, "elsewhere")])
             await session.flush()
             members = {team: ROLES["application"], elsewhere: ROLES["elsewhere"] | {"bystander": "viewer"}}
@@ -248,7 +248,7 @@ class World:
     async def look(self) -> dict[str, Any]:
         """All rows of all tables, and all that the store has and when it ends."""
         seen: dict[str, Any] = {}
-        async with reading(self._services.sessions) as session:
+        async with reading(self._services.database) as session:
             for table in Row.metadata.sorted_tables:
                 rows = await session.execute(select(table))
                 seen[table.name] = sorted(map(repr, rows))

@@ -70,5 +70,5 @@ def assert_problem(answer: httpx.Response, status: int, code: str) -> None:
 
 async def make_older(app: FastAPI, seconds: float) -> None:
     """As if every refresh token had been used so much earlier."""
-    async with writing(app.state.services.sessions) as session:
+    async with writing(app.state.services.database) as session:
         await session.execute(update(RefreshTokenRow).values(used_at=RefreshTokenRow.used_at - seconds))

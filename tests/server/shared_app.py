@@ -54,7 +54,7 @@ class SharedApp(httpx.AsyncBaseTransport):
         return app
 
     async def _empty(self) -> None:
-        async with writing_rows(self._app.state.services.sessions) as connection:
+        async with writing_rows(self._app.state.services.database) as connection:
             if connection.dialect.name == "sqlite":
                 for table in reversed(Row.metadata.sorted_tables):
                     await connection.execute(table.delete())

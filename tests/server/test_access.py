@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import event, update
-from tests.server.rows import Sessions, add_application, add_document, add_project, add_user, opened
+from tests.server.rows import Database, add_application, add_document, add_project, add_user, opened
 
 from leasehold.documents.ports import Access
 from leasehold.server.db.engine import writing
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
-async def sessions(database_url: str) -> AsyncIterator[Sessions]:
+async def sessions(database_url: str) -> AsyncIterator[Database]:
     async with opened(database_url) as sessions:
         yield sessions
 
@@ -30,7 +30,7 @@ async def sessions(database_url: str) -> AsyncIterator[Sessions]:
 class World:
     """Two applications: one with everybody in it but Otto, who owns the other."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Database) -> None:
         self.sessions = sessions
         self.policy = SqlAccessPolicy(sessions)
         self.people: dict[str, Editor] = {}
@@ -56,7 +56,7 @@ class World:
 
 
 @pytest.fixture
-async def world(sessions: Sessions) -> World:
+async def world(sessions: Database) -> World:
     return await World(sessions).make()
 
 

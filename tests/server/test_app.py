@@ -213,7 +213,7 @@ async def test_a_session_that_is_over_has_no_socket_and_no_ticket(app: FastAPI) 
     async with client_of(app) as client, Api(client) as api:
         ana = await api.register("Ana")
         live = app.state.services.live
-        principal = app.state.services.identity.principal_of(ana.token)
+        principal = app.state.services.auth.principal_of(ana.token)
         assert await live._notices.have_ended([_admission(principal)]) == [False]
         assert (await ana.http.post("/api/auth/logout")).status_code == 204
 

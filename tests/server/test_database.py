@@ -17,8 +17,8 @@ from tests.support.servers import reserve_port
 from tests.support.waiting import LIMIT
 
 from leasehold import InvalidRequest, StoreUnavailable
-from leasehold.server.db.engine import async_url, close_engine, open_engine, reading, sessions_of, writing
-from leasehold.server.db.models import SessionRow, UserRow, new_id
+from leasehold.server.db.engine import async_url, close_engine, open_engine, reading, session_factory, writing
+from leasehold.server.db.models import LoginRow, UserRow, new_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.both_databases
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Sessions]:
     engine = open_engine(database_url)
-    yield sessions_of(engine)
+    yield session_factory(engine)
     await close_engine(engine)
 
 
@@ -100,17 +100,17 @@ async def test_an_exception_undoes_everything(database: Sessions) -> None:
 
 async def test_a_row_that_refers_to_nothing_is_refused(database: Sessions) -> None:
     with pytest.raises(IntegrityError):
-        await add(database, SessionRow(id=new_id(), user_id=new_id(), created_at=0.0, expires_at=1.0))
+        await add(database, LoginRow(id=new_id(), user_id=new_id(), created_at=0.0, expires_at=1.0))
 
 
 async def test_rows_go_with_what_they_refer_to(database: Sessions) -> None:
     user = make_user()
     await add(database, user)
-    await add(database, SessionRow(id=new_id(), user_id=user.id, created_at=0.0, expires_at=1.0))
+    await add(database, LoginRow(id=new_id(), user_id=user.id, created_at=0.0, expires_at=1.0))
     async with writing(database) as session:
         await session.delete(await session.get(UserRow, user.id))
     async with reading(database) as session:
-        assert await session.scalar(select(func.count()).select_from(SessionRow)) == 0
+        assert await session.scalar(select(func.count()).select_from(LoginRow)) == 0
 
 
 async def test_no_update_is_lost_among_writers_that_read_first(database: Sessions) -> None:
@@ -134,11 +134,11 @@ async def test_no_update_is_lost_among_writers_that_read_first(database: Session
 async def _write_in_another_process(parent: object, url: str, rounds: int) -> None:
     from sqlalchemy import select, update
 
-    from leasehold.server.db.engine import close_engine, open_engine, sessions_of, writing
+    from leasehold.server.db.engine import close_engine, open_engine, session_factory, writing
     from leasehold.server.db.models import UserRow
 
     engine = open_engine(url)
-    sessions = sessions_of(engine)
+    sessions = session_factory(engine)
     parent.tell(ready=True)
     parent.hear()
     for _ in range(rounds):
@@ -226,7 +226,7 @@ async def test_no_database_is_unavailable(tmp_path: Path) -> None:
     ):
         engine = open_engine(url)
         with pytest.raises(StoreUnavailable):
-            async with reading(sessions_of(engine)) as session:
+            async with reading(session_factory(engine)) as session:
                 await session.execute(text("SELECT 1"))
         await close_engine(engine)
     port.close()
@@ -266,7 +266,7 @@ async def test_a_busy_sqlite_is_unavailable_after_a_while(
     with closing(sqlite3.connect(tmp_path / "documents.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable):
-            await add(sessions_of(hasty), make_user())
+            await add(session_factory(hasty), make_user())
     await close_engine(hasty)
     await add(database, make_user())
 
@@ -281,7 +281,7 @@ async def test_a_silent_postgresql_is_unavailable_after_a_while(
     )
 
     async def be_ignored() -> None:
-        async with writing(sessions_of(engine)) as session:
+        async with writing(session_factory(engine)) as session:
             await session.execute(text("SELECT 1"))
             between.stall()
             session.add(make_user())
@@ -289,7 +289,7 @@ async def test_a_silent_postgresql_is_unavailable_after_a_while(
     with pytest.raises(StoreUnavailable):
         await be_ignored()
     between.flow()
-    assert await count(sessions_of(engine)) == await count(database)
+    assert await count(session_factory(engine)) == await count(database)
     await close_engine(engine)
 
 
@@ -300,7 +300,7 @@ async def test_a_paused_writer_does_not_keep_its_rows_for_ever(database: Session
     has_it, go_on = asyncio.Event(), asyncio.Event()
 
     async def pause() -> None:
-        async with writing(sessions_of(engine)) as session:
+        async with writing(session_factory(engine)) as session:
             await session.execute(update(UserRow).values(created_at=1.0))
             has_it.set()
             await go_on.wait()

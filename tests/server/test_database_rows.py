@@ -17,7 +17,7 @@ from tests.support.servers import reserve_port
 from tests.support.waiting import LIMIT
 
 from leasehold import StoreUnavailable
-from leasehold.server.db.engine import close_engine, open_engine, reading_rows, sessions_of, writing_rows
+from leasehold.server.db.engine import close_engine, open_engine, reading_rows, session_factory, writing_rows
 from leasehold.server.db.models import UserRow, new_id
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.support.postgres import PostgresAddress
     from tests.support.proxy import FaultProxy
 
-Sessions = async_sessionmaker[AsyncSession]
+Database = async_sessionmaker[AsyncSession]
 
 pytestmark = pytest.mark.both_databases
 
@@ -36,9 +36,9 @@ COUNT = select(func.count()).select_from(USERS)
 
 
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Sessions]:
+async def database(database_url: str) -> AsyncIterator[Database]:
     engine = open_engine(database_url)
-    yield sessions_of(engine)
+    yield session_factory(engine)
     await close_engine(engine)
 
 
@@ -47,22 +47,22 @@ def user(name: str = "ana") -> dict[str, object]:
     return {"id": new_id(), "created_at": 0.0} | usual
 
 
-async def add(database: Sessions, name: str = "ana") -> None:
+async def add(database: Database, name: str = "ana") -> None:
     async with writing_rows(database) as connection:
         await connection.execute(insert(USERS), user(name))
 
 
-async def count(database: Sessions) -> int:
+async def count(database: Database) -> int:
     async with reading_rows(database) as connection:
         return await connection.scalar(COUNT)
 
 
-async def test_what_was_written_is_there(database: Sessions) -> None:
+async def test_what_was_written_is_there(database: Database) -> None:
     await add(database)
     assert await count(database) == 1
 
 
-async def test_an_exception_undoes_everything(database: Sessions) -> None:
+async def test_an_exception_undoes_everything(database: Database) -> None:
     async def fail() -> None:
         async with writing_rows(database) as connection:
             await connection.execute(insert(USERS), user())
@@ -73,13 +73,13 @@ async def test_an_exception_undoes_everything(database: Sessions) -> None:
     assert await count(database) == 0
 
 
-async def test_a_statement_that_is_wrong_is_not_called_unavailable(database: Sessions) -> None:
+async def test_a_statement_that_is_wrong_is_not_called_unavailable(database: Database) -> None:
     await add(database)
     with pytest.raises(IntegrityError):
         await add(database)
 
 
-async def test_no_update_is_lost_among_writers_that_read_first(database: Sessions) -> None:
+async def test_no_update_is_lost_among_writers_that_read_first(database: Database) -> None:
     await add(database)
 
     async def increase() -> None:
@@ -92,7 +92,7 @@ async def test_no_update_is_lost_among_writers_that_read_first(database: Session
         assert await connection.scalar(select(USERS.c.created_at)) == 40
 
 
-async def test_a_reader_waits_for_no_writer_and_sees_each_commit(database: Sessions) -> None:
+async def test_a_reader_waits_for_no_writer_and_sees_each_commit(database: Database) -> None:
     async with reading_rows(database) as reader:
         async with writing_rows(database) as writer:
             await writer.execute(insert(USERS), user())
@@ -100,7 +100,7 @@ async def test_a_reader_waits_for_no_writer_and_sees_each_commit(database: Sessi
         assert await reader.scalar(COUNT) == 1
 
 
-async def test_cancelled_writers_leave_the_database_to_others(database: Sessions) -> None:
+async def test_cancelled_writers_leave_the_database_to_others(database: Database) -> None:
     async def write(name: str) -> None:
         async with writing_rows(database) as connection:
             await connection.execute(select(USERS))
@@ -130,27 +130,27 @@ async def test_no_database_is_unavailable(tmp_path: Path) -> None:
             engine = open_engine(url)
             for opening in (reading_rows, writing_rows):
                 with pytest.raises(StoreUnavailable):
-                    async with opening(sessions_of(engine)) as connection:
+                    async with opening(session_factory(engine)) as connection:
                         await connection.execute(text("SELECT 1"))
             await close_engine(engine)
 
 
 @ON_SQLITE
 async def test_a_busy_sqlite_is_unavailable_after_a_while(
-    database: Sessions, database_url: str, tmp_path: Path
+    database: Database, database_url: str, tmp_path: Path
 ) -> None:
     hasty = open_engine(database_url, patience=0.2)
     with closing(sqlite3.connect(tmp_path / "documents.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable):
-            await add(sessions_of(hasty))
+            await add(session_factory(hasty))
     await close_engine(hasty)
     await add(database)
 
 
 @ON_POSTGRESQL
 async def test_an_ended_connection_is_unavailable_once_and_then_replaced(
-    database: Sessions, postgres: PostgresAddress
+    database: Database, postgres: PostgresAddress
 ) -> None:
     async def be_ended() -> None:
         async with writing_rows(database) as connection:
@@ -166,7 +166,7 @@ async def test_an_ended_connection_is_unavailable_once_and_then_replaced(
 
 @ON_POSTGRESQL
 async def test_a_silent_postgresql_is_unavailable_after_a_while(
-    database: Sessions, database_url: str, postgres: PostgresAddress, proxy: Callable[[int], FaultProxy]
+    database: Database, database_url: str, postgres: PostgresAddress, proxy: Callable[[int], FaultProxy]
 ) -> None:
     between = proxy(postgres.port)
     engine = open_engine(
@@ -174,7 +174,7 @@ async def test_a_silent_postgresql_is_unavailable_after_a_while(
     )
 
     async def be_ignored() -> None:
-        async with writing_rows(sessions_of(engine)) as connection:
+        async with writing_rows(session_factory(engine)) as connection:
             await connection.execute(text("SELECT 1"))
             between.stall()
             await connection.execute(insert(USERS), user())
@@ -182,5 +182,5 @@ async def test_a_silent_postgresql_is_unavailable_after_a_while(
     with pytest.raises(StoreUnavailable):
         await be_ignored()
     between.flow()
-    assert await count(sessions_of(engine)) == await count(database)
+    assert await count(session_factory(engine)) == await count(database)
     await close_engine(engine)

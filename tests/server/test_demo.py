@@ -10,11 +10,11 @@ from sqlalchemy import select
 from tests.server.api import PASSWORD, Api
 from tests.server.conftest import ON_SQLITE, MakeApp, MakeServed, MakeSettings, client_of
 
-from leasehold.server.app.demo import make_demo
+from leasehold.server.app.demo import create_demo
+from leasehold.server.app.demo_team import TEAM
+from leasehold.server.auth.passwords import DEMO_MARK
 from leasehold.server.db.engine import reading
 from leasehold.server.db.models import ApplicationRow, DocumentRow, MemberRow, ProjectRow, UserRow, VersionRow
-from leasehold.server.demo_passwords import MARK
-from leasehold.server.demo_team import TEAM
 
 if TYPE_CHECKING:
     import httpx
@@ -24,7 +24,7 @@ TABLES = (UserRow, ApplicationRow, MemberRow, ProjectRow, DocumentRow, VersionRo
 
 
 async def rows(app: FastAPI) -> dict[str, int]:
-    async with reading(app.state.services.sessions) as session:
+    async with reading(app.state.services.database) as session:
         return {table.__tablename__: len((await session.scalars(select(table))).all()) for table in TABLES}
 
 
@@ -97,9 +97,7 @@ async def test_a_crowd_that_saw_no_users_makes_one_team(
 ) -> None:
     app = await make_app(make_settings())
     services = app.state.services
-    made = await asyncio.gather(
-        *(make_demo(services.sessions, services.identity.passwords) for _ in range(8))
-    )
+    made = await asyncio.gather(*(create_demo(services.database, services.auth.passwords) for _ in range(8)))
     assert sum(made) == 1
     assert (await rows(app))["users"] == 4
 
@@ -148,9 +146,9 @@ async def test_a_demo_password_stays_marked_when_passwords_become_dearer(
     app = await make_app(make_settings(demo=True, argon2_time_cost=2))
     async with client_of(app) as client:
         assert (await sign_in(client, TEAM[0].email, TEAM[0].password)).status_code == 200
-    async with reading(app.state.services.sessions) as session:
+    async with reading(app.state.services.database) as session:
         hashes = (await session.scalars(select(UserRow.password_hash))).all()
-    assert all(each.startswith(MARK) for each in hashes)
+    assert all(each.startswith(DEMO_MARK) for each in hashes)
 
 
 @ON_SQLITE

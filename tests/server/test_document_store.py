@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.server.rows import (
-    Sessions,
+    Database,
     add_document,
     add_user,
     count_of,
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.both_databases
 class Shelf:
     """One document and two people who want to write it."""
 
-    def __init__(self, sessions: Sessions, ana: Editor, ben: Editor, document_id: str) -> None:
+    def __init__(self, sessions: Database, ana: Editor, ben: Editor, document_id: str) -> None:
         self.sessions, self.ana, self.ben, self.id = sessions, ana, ben, document_id
         self.store = SqlDocumentStore(sessions)
 
@@ -51,13 +51,13 @@ class Shelf:
 
 
 @pytest.fixture
-async def sessions(database_url: str) -> AsyncIterator[Sessions]:
+async def sessions(database_url: str) -> AsyncIterator[Database]:
     async with opened(database_url) as sessions:
         yield sessions
 
 
 @pytest.fixture
-async def shelf(sessions: Sessions) -> Shelf:
+async def shelf(sessions: Database) -> Shelf:
     ana, ben = await add_user(sessions, "Ana", "a1"), await add_user(sessions, "Ben", "b1")
     return Shelf(sessions, ana, ben, await add_document(sessions, ana))
 

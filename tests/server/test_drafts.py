@@ -174,9 +174,9 @@ class TestRestoring:
         async def fail(*_: Any) -> None:
             raise RuntimeError("in the midst of it")
 
-        monkeypatch.setattr(drafts, "keep", fail)
+        monkeypatch.setattr(drafts, "add_version", fail)
         assert problem(await case.restore(case.team.ana))[0] == 500
-        sessions = app.state.services.sessions
+        sessions = app.state.services.database
         assert [draft.status for draft in await drafts_of(sessions, case.document_id)] == ["open"]
         assert len(await versions_of(sessions, case.document_id)) == 1
 

@@ -10,13 +10,13 @@ from tests.support.waiting import eventually_async
 
 import leasehold
 from leasehold.server.auth.revocations import Revocations
-from leasehold.server.db.engine import close_engine, open_engine, sessions_of, writing
-from leasehold.server.db.models import SessionRow, UserRow, new_id
+from leasehold.server.db.engine import close_engine, open_engine, session_factory, writing
+from leasehold.server.db.models import LoginRow, UserRow, new_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from tests.server.rows import Sessions as Database
+    from tests.server.rows import Database
     from tests.support.proxy import FaultProxy
     from tests.support.servers import Server
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.both_databases
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     engine = open_engine(database_url)
-    yield sessions_of(engine)
+    yield session_factory(engine)
     await close_engine(engine)
 
 
@@ -46,7 +46,7 @@ async def end_a_session(database: Database, *, ended_at: float | None = None) ->
         id=new_id(), email=f"{new_id()}@x", display_name="Ana", password_hash="none", created_at=0.0
     )
     now = time.time()
-    ended = SessionRow(
+    ended = LoginRow(
         id=new_id(), user_id=user.id, created_at=now, expires_at=now + 1000, ended_at=ended_at or now
     )
     async with writing(database) as session:

@@ -11,7 +11,7 @@ from tests.server.fuzzing import Budget, run, seed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.server.serving import Served
+    from tests.server.served import Served
 
 QUICK = Budget(examples=3, scenarios=6)
 FULL = Budget(examples=100, scenarios=200, at_random=True)

@@ -12,7 +12,7 @@ from tests.server.api import Api
 from websockets.asyncio.client import connect
 
 if TYPE_CHECKING:
-    from tests.server.serving import Served
+    from tests.server.served import Served
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -37,7 +37,7 @@ KEPT_BY = {
         "documents/test_socket_limits.py::test_other_pages_may_not",
     ],
     "no token in an address": [
-        "server/test_accounts_signing_in.py::test_an_access_token_in_the_address_is_not_looked_at",
+        "server/test_accounts_login.py::test_an_access_token_in_the_address_is_not_looked_at",
         "server/test_security.py::test_a_token_in_the_address_of_a_socket_signs_nobody_in",
         "documents/test_tickets.py::test_a_ticket_is_accepted_once_however_many_try",
     ],
@@ -59,7 +59,7 @@ KEPT_BY = {
         "documents/test_socket.py::test_changed_permissions_close_rooms",
     ],
     "secrets are kept as hashes and compared in constant time": [
-        "server/test_sessions.py::test_tokens_are_kept_as_hashes_only",
+        "server/test_logins.py::test_tokens_are_kept_as_hashes_only",
         "server/test_passwords.py::test_what_is_kept_does_not_show_the_password",
         "server/test_passwords.py::test_unknown_users_take_as_long_as_known_ones",
         "documents/test_tickets.py::test_reading_the_store_reveals_no_ticket",
@@ -70,36 +70,36 @@ KEPT_BY = {
     ],
     "members of a body that the caller may not set are refused": [
         "server/test_applications.py::test_members_that_nobody_may_set_are_refused",
-        "server/test_accounts_signing_in.py::test_a_body_with_more_in_it_is_not_valid",
-        "server/test_documents_made.py::test_only_what_is_known_may_be_said_of_a_document",
-        "documents/test_routes.py::test_an_invalid_body_is_refused",
+        "server/test_accounts_login.py::test_a_body_with_more_in_it_is_not_valid",
+        "server/test_document_routes.py::test_only_what_is_known_may_be_said_of_a_document",
+        "documents/test_router.py::test_a_body_that_is_not_what_it_should_be_is_refused",
     ],
     "a rate and a quota for each principal": [
         "server/test_app.py::test_a_budget_that_is_used_up_answers_429_on_every_route",
         "server/test_app.py::test_rates_are_per_user",
-        "server/test_saving.py::test_a_user_may_save_so_many_bytes_and_nothing_is_dropped_for_more",
-        "documents/test_socket.py::test_sockets_are_capped_per_user",
-        "documents/test_socket.py::test_rooms_are_capped_per_socket",
-        "documents/test_socket.py::test_a_flood_of_messages_closes_the_socket",
+        "server/test_save.py::test_a_user_may_save_so_many_bytes_and_nothing_is_dropped_for_more",
+        "documents/test_socket.py::test_a_user_may_have_so_many_sockets_and_others_have_theirs",
+        "documents/test_socket.py::test_a_socket_may_watch_so_many_documents",
+        "documents/test_socket.py::test_a_flood_of_messages_ends_the_socket",
     ],
     "a limit on asking never keeps anybody from renewing, saving and giving back": [
         "server/test_app.py::test_whoever_asked_for_too_many_locks_still_keeps_saves_and_gives_back",
     ],
     "times, names and messages have bounds": [
         "server/test_settings.py::test_times_are_bounded",
-        "documents/test_routes.py::test_numbers_and_reasons_have_bounds",
-        "documents/test_routes.py::test_an_invalid_id_is_refused",
-        "documents/test_socket.py::test_a_message_that_is_too_large_closes_the_socket",
-        "server/test_requests.py::test_a_body_that_does_not_say_its_length_is_counted",
+        "documents/test_router.py::test_numbers_and_reasons_have_bounds",
+        "documents/test_router.py::test_an_id_that_would_break_something_is_refused",
+        "documents/test_socket.py::test_a_message_that_is_too_large_ends_the_socket",
+        "server/test_middleware.py::test_a_body_that_does_not_say_its_length_is_counted",
     ],
     "cookies are for this site, and need a second token": [
-        "server/test_accounts_signing_in.py::test_the_refresh_token_is_for_us_alone",
-        "server/test_accounts_refreshing.py::test_a_page_of_somebody_else_is_refused",
-        "server/test_accounts_refreshing.py::test_the_header_alone_is_not_enough",
+        "server/test_accounts_login.py::test_the_refresh_token_is_for_us_alone",
+        "server/test_accounts_refresh.py::test_a_page_of_somebody_else_is_refused",
+        "server/test_accounts_refresh.py::test_the_header_alone_is_not_enough",
     ],
     "errors show no stack and nothing of others": [
-        "server/test_requests.py::test_a_surprise_is_a_problem_without_a_word_about_it",
-        "server/test_requests.py::test_what_keeps_the_store_from_answering_is_in_the_log_only",
+        "server/test_middleware.py::test_a_surprise_is_a_problem_without_a_word_about_it",
+        "server/test_middleware.py::test_what_keeps_the_store_from_answering_is_in_the_log_only",
         "server/test_health.py::test_what_is_missing_is_told_without_its_address",
     ],
     "the documentation is closed in production": [

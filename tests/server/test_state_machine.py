@@ -24,8 +24,8 @@ from tests.server.example import Example
 from tests.server.fleet import Fleet
 from tests.server.model import TABS, Tab
 from tests.server.model_row import Save
-from tests.server.office import FLEETING, HURRIED, LASTING, Looks, Office
-from tests.server.planted import PLANTED, SILENT
+from tests.server.planted_bugs import PLANTED, SILENT
+from tests.server.workplace import FLEETING, HURRIED, LASTING, Looks, Office
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

@@ -36,7 +36,7 @@ def tokens(clock: Clock) -> Tokens:
 
 
 def issue(tokens: Tokens, clock: Clock, name: str = "Ana") -> str:
-    return tokens.issue(user_id="u-1", user_name=name, session_id="s-1", at=clock()).text
+    return tokens.issue(user_id="u-1", user_name=name, login_id="s-1", at=clock()).text
 
 
 def forge(key: bytes = KEY, algorithm: str = "HS256", **changes: Any) -> str:
@@ -49,7 +49,7 @@ def forge(key: bytes = KEY, algorithm: str = "HS256", **changes: Any) -> str:
 
 
 def test_a_token_says_who_it_is_for_and_until_when(tokens: Tokens, clock: Clock) -> None:
-    made = tokens.issue(user_id="u-1", user_name="Ana Ünal", session_id="s-1", at=clock())
+    made = tokens.issue(user_id="u-1", user_name="Ana Ünal", login_id="s-1", at=clock())
     assert made.expires_in == 900
     assert tokens.verify(made.text) == Principal("u-1", "Ana Ünal", int(clock()) + 900.0, "s-1")
 
@@ -142,8 +142,8 @@ def test_a_repeated_token_is_not_decoded_again(
 def test_what_is_remembered_is_bounded_and_holds_no_token(tokens: Tokens, clock: Clock) -> None:
     for number in range(5000):
         tokens.verify(issue(tokens, clock, name=f"user {number}"))
-    assert len(tokens._known) <= 4096
-    assert all(len(digest) == 32 for digest in tokens._known)
+    assert len(tokens._verified) <= 4096
+    assert all(len(digest) == 32 for digest in tokens._verified)
 
 
 def test_a_principal_is_shown_by_id_and_name() -> None:
@@ -152,13 +152,13 @@ def test_a_principal_is_shown_by_id_and_name() -> None:
 
 
 def test_whose_session_it_was_is_known_after_its_end_but_only_of_ours(tokens: Tokens, clock: Clock) -> None:
-    token = tokens.issue(user_id="u-1", user_name="Ana", session_id="s-1", at=clock() - 86_400).text
+    token = tokens.issue(user_id="u-1", user_name="Ana", login_id="s-1", at=clock() - 86_400).text
     with pytest.raises(NotSignedIn):
         tokens.verify(token)
-    assert tokens.session_of(token) == "s-1"
+    assert tokens.login_of(token) == "s-1"
     with pytest.raises(NotSignedIn):
         tokens.verify(token)  # it is not remembered as a good one
-    forged = Tokens(b"x" * 64).issue(user_id="u-1", user_name="Ana", session_id="s-1", at=clock()).text
+    forged = Tokens(b"x" * 64).issue(user_id="u-1", user_name="Ana", login_id="s-1", at=clock()).text
     for bad in (forged, "made.up.token", "", "x" * 10_000):
         with pytest.raises(NotSignedIn):
-            tokens.session_of(bad)
+            tokens.login_of(bad)

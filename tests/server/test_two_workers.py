@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.server.api import Api
-from tests.server.serving import QUICK, Served
+from tests.server.served import QUICK, Served
 from tests.server.team import Team, acquire, make_team, problem, save
 from tests.support.waiting import LIMIT, eventually_async
 from websockets.asyncio.client import connect

@@ -13,7 +13,7 @@ import pytest
 from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
 from tests.support.waiting import LIMIT
 
-from leasehold.server.demo_team import TEAM
+from leasehold.server.app.demo_team import TEAM
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

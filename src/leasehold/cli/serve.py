@@ -14,7 +14,7 @@ from leasehold.extras import requires_extra
 from leasehold.valkey.embedded import default_data_dir
 
 if TYPE_CHECKING:
-    from leasehold.server.process.serve import Running
+    from leasehold.server.process.serve import ServerInfo
 
 
 def run_service(*, in_json: bool, **flags: Any) -> None:
@@ -30,7 +30,7 @@ def run_service(*, in_json: bool, **flags: Any) -> None:
     asyncio.run(run(settings, _print_json if in_json else _print_summary))
 
 
-def _print_json(running: Running) -> None:
+def _print_json(running: ServerInfo) -> None:
     print_json(
         {
             "address": running.address,
@@ -47,7 +47,7 @@ def _print_json(running: Running) -> None:
     sys.stdout.flush()
 
 
-def _print_summary(running: Running) -> None:
+def _print_summary(running: ServerInfo) -> None:
     is_default = running.store.startswith("unix:") and running.data_dir == default_data_dir()
     where = "" if is_default else f" --url {shlex.quote(running.store)}"
     facts = {

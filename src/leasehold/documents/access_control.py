@@ -28,7 +28,7 @@ class PermissionCheck:
         access = await self._policy.access(user_id, document_id)
         if access is None:
             self._note(user_id, document_id, needs, "no such document")
-            raise NotFound("there is no such document")
+            raise document_not_found()
         if not may(access, needs):
             self._note(user_id, document_id, needs, f"role {access.role}")
             raise NotAllowed(f"this needs the role {needs} for this document")
@@ -41,6 +41,11 @@ class PermissionCheck:
         audit.note(
             "access_refused", document_id=document_id, person=Person(user_id, ""), needs=needs, why=why
         )
+
+
+def document_not_found() -> NotFound:
+    """The error for an unknown document."""
+    return NotFound("document not found")
 
 
 def may(access: Access, needs: Role) -> bool:

@@ -24,12 +24,14 @@ from leasehold.http_problems import body_of, headers_of
 
 with requires_extra(__name__, "operations"):
     from fastapi import Depends, HTTPException, params
-    from fastapi.responses import JSONResponse
+
+    from leasehold.http_problems.fastapi import install, problem_response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from fastapi import FastAPI, Request
+    from fastapi import FastAPI
+    from fastapi.responses import JSONResponse
 
     from leasehold.client import Lease
     from leasehold.operations.operations import Operations
@@ -37,32 +39,31 @@ if TYPE_CHECKING:
 _log = logging.getLogger("leasehold.operations")
 
 
-class Problem(HTTPException):
-    """An error of Leasehold as an answer: 409 with ``Retry-After`` for `LockBusy`, 503 for `StoreUnavailable`.
+class ProblemError(HTTPException):
+    """An error of Leasehold as an HTTP error: 409 with ``Retry-After`` for `LockBusy`, 503 for `StoreUnavailable`.
 
     With `install_problems` it is ``application/problem+json``; without, FastAPI's own ``{"detail": {...}}``.
     """
 
     def __init__(self, error: LeaseholdError) -> None:
         body = body_of(error)
-        super().__init__(body["status"], detail=body, headers=dict(headers_of(error)))
+        super().__init__(body["status"], detail=body, headers=headers_of(error))
 
 
 def install_problems(app: FastAPI) -> None:
-    """Answer with ``application/problem+json`` wherever a request fails for want of a lock.
+    """Answer with ``application/problem+json`` wherever a request fails because of a lock.
 
     Also when the endpoint itself raises `LockBusy`, `LeaseLost`, `InProgress`, `StaleFence`, `StoreError` or
     `RateLimited`. An `InvalidRequest` of the endpoint's own is a mistake in the program and stays a 500.
     """
+    kinds = (ProblemError, LockBusy, LeaseLost, InProgress, StaleFence, StoreError, RateLimited)
+    install(app, _explain, *kinds)
 
-    async def tell(_: Request, error: Exception) -> JSONResponse:
-        problem = error if isinstance(error, Problem) else Problem(_our(error))
-        return JSONResponse(
-            problem.detail, problem.status_code, dict(problem.headers or {}), "application/problem+json"
-        )
 
-    for kind in (Problem, LockBusy, LeaseLost, InProgress, StaleFence, StoreError, RateLimited):
-        app.add_exception_handler(kind, tell)
+def _explain(error: Exception) -> JSONResponse:
+    problem = error if isinstance(error, ProblemError) else ProblemError(_checked(error))
+    body: Any = problem.detail
+    return problem_response(body, problem.headers)
 
 
 def held(ops: Operations, purpose: str, /, **parameters: Any) -> Callable[..., AsyncIterator[Lease]]:
@@ -88,19 +89,19 @@ def held(ops: Operations, purpose: str, /, **parameters: Any) -> Callable[..., A
             context = ops.purpose(purpose, **values)
             lease = await context.__aenter__()
         except LeaseholdError as error:
-            raise Problem(error) from error
+            raise ProblemError(error) from error
         try:
             yield lease
         except BaseException:
             try:
                 await context.__aexit__(*sys.exc_info())
             except LeaseLost as lost:
-                raise Problem(lost) from lost
+                raise ProblemError(lost) from lost
             raise
         try:
             await context.__aexit__(None, None, None)
         except LeaseLost as lost:
-            raise Problem(lost) from lost
+            raise ProblemError(lost) from lost
         except StoreError as failure:
             # The work was done under the lock; a failed release does not concern the caller.
             _log.warning("%r could not be released and ends with its ttl: %s", lease, failure)
@@ -134,6 +135,6 @@ def _is_allowed_type(kind: type) -> bool:
     return issubclass(kind, str | int | UUID | date) and not issubclass(kind, bool | datetime)
 
 
-def _our(error: Exception) -> LeaseholdError:
+def _checked(error: Exception) -> LeaseholdError:
     assert isinstance(error, LeaseholdError)
     return error

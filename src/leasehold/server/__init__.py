@@ -1,4 +1,4 @@
-"""The document service: accounts, documents, and the locks of people who edit them."""
+"""The document service: accounts, documents, and locks on the documents that are being edited."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ __all__ = ["Settings", "create_app"]
 
 
 def __getattr__(name: str) -> Any:
-    # When first asked for: the process that watches over the workers needs neither FastAPI nor a database.
+    # On first use, because the supervisor needs neither FastAPI nor a database.
     if name == "create_app":
         from leasehold.server.app.app import create_app  # noqa: PLC0415 - see above
 

@@ -1,4 +1,4 @@
-"""What the routes work with: made once when the application starts, closed when it ends."""
+"""The resources that routes use: opened when the application starts, closed when it stops."""
 
 from __future__ import annotations
 
@@ -15,37 +15,34 @@ if TYPE_CHECKING:
     from leasehold.documents.fastapi import LockRouter
     from leasehold.documents.locks import DocumentLocks
     from leasehold.documents.ports import AccessPolicy, DocumentStore
-    from leasehold.server.auth.service import Identity
-    from leasehold.server.auth.signing_keys import Keys
-    from leasehold.server.http.rate_limiter import Limiter
+    from leasehold.server.auth.service import AuthService
+    from leasehold.server.http.rate_limiter import RateLimiter
     from leasehold.server.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """One worker's connections and what stands on them. Nothing in here is needed by another worker.
+    """The connections of one worker, and the services on them. Workers share nothing here.
 
-    ``engine`` is migrated already; ``sessions`` makes sessions on it (``expire_on_commit=False``). ``client`` is
-    connected to the store of locks. ``keys`` are the secrets that tokens are signed with. ``live`` has the routes and
-    sockets of the locks: tell it when rights have changed.
+    ``engine`` is migrated; ``database`` makes SQL sessions on it. ``client`` is connected to the lock store. ``live``
+    has the lock routes and sockets, and must be told when permissions change.
     """
 
     settings: Settings
-    keys: Keys
     engine: AsyncEngine
-    sessions: async_sessionmaker[AsyncSession]
+    database: async_sessionmaker[AsyncSession]
     client: Client
     locks: DocumentLocks
     documents: DocumentStore
     access: AccessPolicy
     live: LockRouter
-    identity: Identity
-    limiter: Limiter
+    auth: AuthService
+    rate_limiter: RateLimiter
 
 
 async def services_of(connection: HTTPConnection) -> Services:
-    """The services of the application that is asked; a dependency of requests and of sockets."""
-    # Not a plain function: FastAPI would run that in a thread, which costs more than most of our answers.
+    """The services of the application: a dependency of requests and sockets."""
+    # Asynchronous because FastAPI runs a plain function in a thread, which costs more than most of our responses.
     return connection.app.state.services
 
 

@@ -1,9 +1,9 @@
-"""What can be set: by flags of ``leasehold serve``, else by ``LEASEHOLD_…`` in the environment, else as it stands here."""
+"""The settings of the server: flags of ``leasehold serve``, else ``LEASEHOLD_…`` variables, else the defaults here."""
 
 from __future__ import annotations
 
 from ipaddress import ip_address
-from pathlib import Path  # noqa: TC003 - pydantic reads it
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -13,21 +13,21 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from leasehold.documents.timings import Times
 from leasehold.errors import InvalidRequest
-from leasehold.server.http.static_files import DIRECTORY
 from leasehold.valkey.embedded import default_data_dir
 from leasehold.valkey.transport.endpoint import parse as parse_store_url
 from leasehold.valkey.transport.endpoint import redis_url
 
 PREFIX = "LEASEHOLD_"
 OFF = "off"
+PAGE_DIRECTORY = Path(__file__).with_name("page")
+"""The build of the web page: `make web` writes it, the wheel contains it."""
 
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Listed = Annotated[tuple[str, ...], NoDecode]
-Rate = str
 
 
 class Settings(BaseSettings):
-    """Everything about one server. Checked as a whole; never changed afterwards."""
+    """The settings of one server: validated together, and immutable."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -38,30 +38,30 @@ class Settings(BaseSettings):
         populate_by_name=True,
     )
 
-    host: str = Field("127.0.0.1", description="where to listen")
-    port: int = Field(8000, ge=0, le=65_535, description="where to listen; 0 for any free port")
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8000, ge=0, le=65_535, description="port to listen on; 0 for any free one")
     workers: int = Field(1, ge=1, le=64, description="processes that share the port")
     data_dir: Path = Field(
         default_factory=default_data_dir,
-        description="the embedded store, the SQLite database and the secret, where they are not set otherwise",
+        description="directory of the embedded store, the SQLite database and the secret, unless set otherwise",
     )
-    page_dir: Path = Field(DIRECTORY, description="the built web page; default: the one that came with us")
+    page_dir: Path = Field(PAGE_DIRECTORY, description="the built web page; default: the included one")
     database_url: str = Field(
         "", repr=False, description="`sqlite:///…` or `postgresql://…`; default: SQLite in the data directory"
     )
     redis_host: str | None = Field(
-        None, validation_alias="REDIS_HOST", description="with `REDIS_PORT`, the store"
+        None, validation_alias="REDIS_HOST", description="with `REDIS_PORT`: the lock store"
     )
     redis_port: str | None = Field(None, validation_alias="REDIS_PORT", description="see `REDIS_HOST`")
     store_url: str | None = Field(
         None,
         repr=False,
-        description="the store of locks; default: `REDIS_HOST`, else an embedded Valkey in the data directory",
+        description="the lock store; default: `REDIS_HOST`, else an embedded Valkey in the data directory",
     )
     store_timeout: Seconds = Field(
-        2, validation_alias="LEASEHOLD_TIMEOUT", description="seconds to wait for each answer of the store"
+        2, validation_alias="LEASEHOLD_TIMEOUT", description="seconds to wait for each reply of the store"
     )
-    allow_eviction: bool = Field(False, description="use a store that may drop held locks")
+    allow_eviction: bool = Field(False, description="accept a store that may evict held locks")
 
     document_ttl: Seconds = Field(45, description="seconds that an editor's lock lasts without a heartbeat")
     document_heartbeat: Seconds = Field(
@@ -69,28 +69,28 @@ class Settings(BaseSettings):
         description="seconds between heartbeats, less than half the ttl; default: 10, and less with a ttl under 45",
     )
     document_idle: Seconds = Field(
-        30, description="seconds without activity after which the page gives the lock back"
+        30, description="seconds without activity after which the page releases the lock"
     )
     document_save_within: Seconds = Field(
-        3, description="seconds that whoever is taken over has to save; the taker waits for that"
+        3, description="seconds that an editor has to save when the lock is taken by force"
     )
 
-    demo: bool = Field(False, description="make a demo team; loopback only")
+    demo: bool = Field(False, description="create a demo team; loopback only")
     expose_docs: bool | None = Field(
         None, description="serve `/docs` and `/openapi.json`; default: only with the demo"
     )
     secret_key: SecretStr | None = Field(
         None,
-        description="what tokens are signed with; default: made once, kept in the data directory",
+        description="secret that signs tokens; default: created once in the data directory",
     )
     access_token_seconds: int = Field(
-        900, ge=5, le=86_400, description="how long an access token is good for"
+        900, ge=5, le=86_400, description="seconds that an access token is valid"
     )
     refresh_token_days: float = Field(
-        14, gt=0, le=366, allow_inf_nan=False, description="how long one stays signed in without coming back"
+        14, gt=0, le=366, allow_inf_nan=False, description="days that a login lasts without use"
     )
     secure_cookies: bool | None = Field(
-        None, description="mark cookies as for HTTPS only; default: unless listening on loopback"
+        None, description="restrict cookies to HTTPS; default: unless listening on loopback"
     )
     argon2_time_cost: int = Field(2, ge=1, le=100, description="rounds of password hashing")
     argon2_memory_kib: int = Field(19_456, ge=8, le=4_194_304, description="memory of password hashing")
@@ -101,43 +101,47 @@ class Settings(BaseSettings):
     )
     cors_origins: Listed = Field((), description="origins whose pages may call the API (CORS)")
     trusted_proxies: Listed = Field(
-        (), description="addresses whose `X-Forwarded-For` and `-Proto` are believed"
+        (), description="addresses whose `X-Forwarded-For` and `-Proto` are trusted"
     )
 
-    rate_acquire: Rate = Field("300/minute", description="locks asked for and taken by force, per user")
-    rate_keep: Rate = Field("3000/minute", description="heartbeats, releases and saves, per user")
-    rate_sign_in: Rate = Field("120/minute", description="sign-ins and registrations, per address")
-    rate_other: Rate = Field("3000/minute", description="everything else, per user")
-    max_body_bytes: int = Field(65_536, ge=1024, description="of a request, but for content")
-    max_content_bytes: int = Field(1_048_576, ge=1024, description="of a document's content")
-    rate_content_bytes: Rate = Field(
+    rate_acquire: str = Field("300/minute", description="acquires and force-takes, per user")
+    rate_keep: str = Field("3000/minute", description="heartbeats, releases and saves, per user")
+    rate_sign_in: str = Field("120/minute", description="logins and registrations, per address")
+    rate_other: str = Field("3000/minute", description="everything else, per user")
+    max_body_bytes: int = Field(65_536, ge=1024, description="size of a request without content")
+    max_content_bytes: int = Field(1_048_576, ge=1024, description="size of a document's content")
+    rate_content_bytes: str = Field(
         "268435456/10 minutes",
-        description="bytes of content saved, as versions and as drafts, per user; at least a document's",
+        description="bytes of content saved as versions and drafts, per user; at least the size of a document",
     )
-    max_sockets_per_user: int = Field(50, ge=1, description="open at once, per worker")
-    max_unknown_sockets: int = Field(200, ge=1, description="that are not signed in yet, per worker")
-    max_rooms_per_socket: int = Field(100, ge=1, description="documents that a socket may watch")
+    max_sockets_per_user: int = Field(50, ge=1, description="open sockets per user and worker")
+    max_unknown_sockets: int = Field(
+        200, ge=1, description="sockets that are not authenticated yet, per worker"
+    )
+    max_rooms_per_socket: int = Field(100, ge=1, description="documents that one socket may watch")
     max_messages_per_second: float = Field(
         20,
         gt=0,
         le=10_000,
         allow_inf_nan=False,
-        description="from one socket, after a burst of ten times that",
+        description="messages from one socket, after a burst of ten times that",
     )
 
-    shutdown_seconds: Seconds = Field(5, description="given to requests and sockets at the end")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="what goes to stderr")
-    log_format: Literal["text", "json"] = Field("text", description="as lines for people, or for programs")
+    shutdown_seconds: Seconds = Field(5, description="seconds for requests and sockets to finish at shutdown")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="lowest level that is logged to stderr"
+    )
+    log_format: Literal["text", "json"] = Field("text", description="lines for people, or JSON for programs")
 
     metrics_token: SecretStr | None = Field(
-        None, description="whoever has it may read `/metrics`; default: nobody may, but on a port of its own"
+        None, description="token to read `/metrics`; default: only on a separate port"
     )
-    metrics_host: str = Field("127.0.0.1", description="where `/metrics` has a port of its own")
+    metrics_host: str = Field("127.0.0.1", description="address of the separate port for `/metrics`")
     metrics_port: int | None = Field(
         None,
         ge=0,
         le=65_535,
-        description="a port of its own for `/metrics`; 0 for any free port, default: none",
+        description="separate port for `/metrics`; 0 for any free one, default: none",
     )
 
     @field_validator("data_dir", "page_dir")
@@ -165,7 +169,7 @@ class Settings(BaseSettings):
     @field_validator("document_heartbeat", mode="before")
     @classmethod
     def _heartbeat(cls, value: Any, info: ValidationInfo) -> Any:
-        # In proportion, so that a shorter ttl forgives as many lost heartbeats as the usual one.
+        # In proportion, so that a shorter ttl survives as many lost heartbeats as the default one.
         return value or min(10, info.data.get("document_ttl", 45) / 4.5)
 
     @field_validator("document_heartbeat")
@@ -183,30 +187,30 @@ class Settings(BaseSettings):
     @classmethod
     def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and len(value) < 32:
-            raise ValueError("a secret has 32 characters or more")
+            raise ValueError("a secret needs at least 32 characters")
         return value
 
     @field_validator("metrics_token")
     @classmethod
     def _hard_to_guess(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and (len(value) < 16 or not value.get_secret_value().isascii()):
-            raise ValueError("a token has 16 characters or more, of ASCII")
+            raise ValueError("a token needs at least 16 ASCII characters")
         return value
 
     @field_validator("metrics_port")
     @classmethod
-    def _closed_to_others(cls, value: int | None, info: ValidationInfo) -> int | None:
+    def _token_unless_loopback(cls, value: int | None, info: ValidationInfo) -> int | None:
         host = info.data.get("metrics_host", "127.0.0.1")
         if value is not None and not is_loopback(host) and info.data.get("metrics_token") is None:
-            raise ValueError(f"on {host} others can read the metrics: set LEASEHOLD_METRICS_TOKEN as well")
+            raise ValueError(f"other hosts can read the metrics on {host}: set LEASEHOLD_METRICS_TOKEN too")
         return value
 
     @field_validator("demo")
     @classmethod
-    def _demo_at_home(cls, value: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - called by pydantic
+    def _demo_on_loopback(cls, value: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - called by pydantic
         if value and not is_loopback(info.data.get("host", "127.0.0.1")):
             raise ValueError(
-                f"everybody knows the demo's passwords, so it listens on loopback only, not on {info.data['host']}"
+                f"the demo's passwords are public, so it listens on loopback only, not on {info.data['host']}"
             )
         return value
 
@@ -232,18 +236,18 @@ class Settings(BaseSettings):
 
     @field_validator("rate_content_bytes")
     @classmethod
-    def _has_room_for_a_document(cls, value: str, info: ValidationInfo) -> str:
+    def _fits_a_document(cls, value: str, info: ValidationInfo) -> str:
         largest = info.data.get("max_content_bytes")
         if value != OFF and largest is not None and parse(value).amount < largest:
-            # Whoever waits would be refused for ever.
-            raise ValueError(f"LEASEHOLD_MAX_CONTENT_BYTES allows {largest} bytes, which is more than this")
+            # A save above the limit would be refused however long the client waits.
+            raise ValueError(f"this must be at least LEASEHOLD_MAX_CONTENT_BYTES, which is {largest}")
         return value
 
     @classmethod
     def load(cls, **flags: Any) -> Self:
-        """From flags that were given (those that are not None) and the environment.
+        """Settings from the flags that are not None and the environment.
 
-        `InvalidRequest` lists everything that is wrong, by the name of the variable.
+        `InvalidRequest` lists every invalid setting by the name of its variable.
         """
         try:
             return cls(**{name: value for name, value in flags.items() if value is not None})
@@ -252,7 +256,7 @@ class Settings(BaseSettings):
 
     @property
     def times(self) -> Times:
-        """How long document locks last."""
+        """The timings of document locks."""
         return Times(
             ttl=self.document_ttl,
             heartbeat=self.document_heartbeat,
@@ -262,22 +266,22 @@ class Settings(BaseSettings):
 
     @property
     def has_metrics(self) -> bool:
-        """Whether anybody may read metrics at all; if not, none are counted."""
+        """True if metrics can be read; otherwise none are counted."""
         return self.metrics_port is not None or self.metrics_token is not None
 
     @property
     def docs_are_open(self) -> bool:
-        """Whether the OpenAPI document can be read by anybody."""
+        """True if the OpenAPI document is public."""
         return self.demo if self.expose_docs is None else self.expose_docs
 
     @property
     def cookies_are_secure(self) -> bool:
-        """Whether cookies are sent over HTTPS only."""
+        """True if cookies are sent over HTTPS only."""
         return not is_loopback(self.host) if self.secure_cookies is None else self.secure_cookies
 
     @property
     def origins(self) -> frozenset[str]:
-        """Whose pages may open a socket: the server's own address, and those that were allowed."""
+        """The origins that may open a socket: the server's own, and the allowed ones."""
         names = {self.host.strip("[]")}
         if is_loopback(self.host):
             names |= {"localhost", "127.0.0.1", "::1"}
@@ -286,7 +290,7 @@ class Settings(BaseSettings):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach ``host``; no for names, which may mean anything, but for localhost."""
+    """True if only this machine can reach ``host``. False for names except localhost, because they may resolve anywhere."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -294,7 +298,7 @@ def is_loopback(host: str) -> bool:
 
 
 def variable_of(name: str) -> str:
-    """The variable that sets a field."""
+    """The environment variable of a field."""
     alias = Settings.model_fields[name].validation_alias
     return alias if isinstance(alias, str) else f"{PREFIX}{name.upper()}"
 
@@ -311,7 +315,7 @@ def _origin(value: str) -> str:
 
 
 def _listed(error: ValidationError) -> str:
-    """One line for each thing that is wrong. What was given is not repeated: it may be a secret."""
+    """One line for each invalid setting. The value is not repeated: it may be a secret."""
     lines: list[str] = []
     for problem in error.errors(include_url=False, include_input=False, include_context=False):
         name = str(problem["loc"][0]) if problem["loc"] else ""

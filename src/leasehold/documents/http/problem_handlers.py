@@ -1,18 +1,17 @@
-"""FastAPI: whatever goes wrong is answered with a problem."""
+"""FastAPI: every error is answered with a problem."""
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from fastapi.exception_handlers import http_exception_handler, request_validation_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
 
 from leasehold import errors
 from leasehold.documents.http.problems import explain
+from leasehold.http_problems.fastapi import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -21,12 +20,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 _FASTAPIS_OWN = (http_exception_handler, request_validation_exception_handler)
 
 
 class ProblemRoute(APIRoute):
-    """A route that answers with problems, unless the application has answers of its own for such errors."""
+    """A route that answers errors with problems, unless the application has its own handlers for them."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """See FastAPI."""
@@ -36,7 +34,7 @@ class ProblemRoute(APIRoute):
             try:
                 return await handle(request)
             except (errors.LeaseholdError, RequestValidationError, HTTPException) as error:
-                if _is_answered_by(request.app, error):
+                if _has_handler(request.app, error):
                     raise
                 return explain(error)
 
@@ -44,30 +42,11 @@ class ProblemRoute(APIRoute):
 
 
 def install_problems(app: FastAPI) -> None:
-    """Have the whole application answer with problems, also to what it does not know and to its own failures."""
-
-    async def tell(request: Request, error: Exception) -> Response:
-        answer = explain(error)
-        if answer.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            answer.headers["Allow"] = ", ".join(methods_of(request))
-        return answer
-
-    for kind in (errors.LeaseholdError, RequestValidationError, HTTPException, Exception):
-        app.add_exception_handler(kind, tell)
+    """Answer every error of the application with a problem, also unknown paths and its own failures."""
+    install(app, explain, errors.LeaseholdError, RequestValidationError, HTTPException, Exception)
 
 
-def methods_of(request: Request) -> list[str]:
-    """All that can be done with what was asked for. Starlette would name those of one route only."""
-    routes = request.app.router.routes
-
-    def is_known(method: str) -> bool:
-        scope = {**request.scope, "method": method}
-        return any(route.matches(scope)[0] is Match.FULL for route in routes)
-
-    return [method for method in _METHODS if is_known(method)]
-
-
-def _is_answered_by(app: Any, error: Exception) -> bool:
+def _has_handler(app: Any, error: Exception) -> bool:
     handlers = getattr(app, "exception_handlers", {})
     for kind in type(error).__mro__:
         if kind is Exception:

@@ -1,4 +1,4 @@
-"""What a caller is told when it did not work: ``application/problem+json`` with a stable code (RFC 9457)."""
+"""Problems (RFC 9457) as the REST routes and the socket send them: a stable code, a message, the lock's holder."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from starlette.responses import Response
 
 from leasehold import errors
 from leasehold.documents.http.schemas import LockHolder, holder_of
-from leasehold.http_problems import OF_ERROR, body_of, headers_of
+from leasehold.http_problems import MEDIA_TYPE, OF_ERROR, body_of, headers_of
 
 if TYPE_CHECKING:
     from leasehold.documents.state import Editor, LockState
 
-MEDIA_TYPE = "application/problem+json"
-
-# Their messages are made for whoever asks; those of the others may name hosts and keys.
-_MADE_FOR_CALLERS = (
+# Their messages are written for the caller; those of the others may name hosts and keys.
+_WRITTEN_FOR_CALLERS = (
     errors.InvalidRequest,
     errors.NotSignedIn,
     errors.NotAllowed,
@@ -28,9 +26,9 @@ _MADE_FOR_CALLERS = (
     errors.AlreadyExists,
     errors.RateLimited,
 )
-# The names of members are the caller's, too.
-_LONGEST = 300
-_UNKNOWN = "no answer from the store of locks, so the outcome is unknown: ask again"
+# The message repeats names of members, which the caller may have made as long as they like.
+_MAX_MESSAGE = 300
+_OUTCOME_UNKNOWN = "the lock store did not answer, so the outcome is unknown: try again"
 _OF_STATUS: dict[int, type[errors.LeaseholdError]] = {
     401: errors.NotSignedIn,
     403: errors.NotAllowed,
@@ -51,76 +49,56 @@ class Problem(BaseModel):
 
 
 def problem_of(error: errors.LeaseholdError) -> Problem:
-    """The error, without anything that the caller should not see."""
+    """The error as a problem, without what callers must not see."""
     body = body_of(error)
-    message = str(error) if isinstance(error, _MADE_FOR_CALLERS) else ""
+    message = str(error) if isinstance(error, _WRITTEN_FOR_CALLERS) else ""
     if isinstance(error, errors.StoreUnavailable):
-        message = _UNKNOWN
-    return Problem(
-        type=error.code,
-        code=error.code,
-        title=body["title"],
-        status=body["status"],
-        message=message or body.get("message") or body["title"],
-    )
+        message = _OUTCOME_UNKNOWN
+    return Problem.model_validate({**body, "message": message or body.get("message") or body["title"]})
 
 
-def busy(state: LockState, viewer: Editor) -> Response:
-    """409: somebody else has the lock, or the same person at another tab."""
-    return _conflict(errors.LockBusy, _who_edits(state, viewer), state, viewer)
+def busy_response(state: LockState, viewer: Editor) -> Response:
+    """409: another user has the lock, or the same one in another tab."""
+    return _conflict(errors.LockBusy, _describe_holder(state, viewer), state, viewer)
 
 
-def lost(state: LockState, viewer: Editor) -> Response:
-    """409: the lock that the caller wanted to keep is not theirs."""
-    message = f"you do not hold the lock; {_who_edits(state, viewer)}"
+def lost_response(state: LockState, viewer: Editor) -> Response:
+    """409: the caller does not have the lock that it wanted to keep."""
+    message = f"you do not hold the lock; {_describe_holder(state, viewer)}"
     return _conflict(errors.LeaseLost, message, state, viewer)
 
 
-def answer(error: errors.LeaseholdError) -> Response:
-    """The error as an answer, with ``Retry-After`` where it may help to come back."""
-    headers = dict(headers_of(error))
-    problem = problem_of(error)
-    if problem.status == HTTPStatus.UNAUTHORIZED:
-        headers["WWW-Authenticate"] = "Bearer"
-    return respond(problem, headers)
-
-
 def explain(error: Exception) -> Response:
-    """Any error as an answer; what nobody foresaw without a word about it."""
+    """Any error as a response. An unexpected one is not described."""
     match error:
         case errors.LeaseholdError():
-            return answer(error)
+            return respond(problem_of(error), headers_of(error))
         case RequestValidationError():
-            return answer(errors.InvalidRequest(_what_is_wrong(error)))
+            return explain(errors.InvalidRequest(_first_complaint(error)))
         case HTTPException(status_code=400, detail="There was an error parsing the body"):
-            # FastAPI's own answer to bytes that are no text; everything else about a body is 422.
-            return answer(errors.InvalidRequest("body: cannot be read"))
+            # FastAPI answers undecodable bytes this way; everything else about a body is 422.
+            return explain(errors.InvalidRequest("body: cannot be read"))
         case HTTPException():
             other = errors.InvalidRequest if error.status_code < 500 else errors.LeaseholdError
-            kind = _OF_STATUS.get(error.status_code, other)
-            phrase = HTTPStatus(error.status_code).phrase
-            problem = Problem(
-                type=kind.code,
-                code=kind.code,
-                title=phrase,
-                status=error.status_code,
-                message=str(error.detail or phrase),
-            )
+            code = _OF_STATUS.get(error.status_code, other).code
+            status, phrase = error.status_code, HTTPStatus(error.status_code).phrase
+            message = str(error.detail or phrase)
+            problem = Problem(type=code, code=code, title=phrase, status=status, message=message)
             return respond(problem, dict(error.headers or {}))
         case _:
-            return answer(errors.LeaseholdError())
+            return explain(errors.LeaseholdError())
 
 
-def _what_is_wrong(error: RequestValidationError) -> str:
-    """The first complaint. What was given is not repeated: it may be a secret."""
+def _first_complaint(error: RequestValidationError) -> str:
+    """What is wrong and where. The value is not repeated: it may be a secret."""
     for complaint in error.errors():
-        return f"{'.'.join(str(part) for part in complaint['loc'])}: {complaint['msg']}"[:_LONGEST]
+        return f"{'.'.join(str(part) for part in complaint['loc'])}: {complaint['msg']}"[:_MAX_MESSAGE]
     return "the request is not valid"
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For the ``responses`` of a route: what OpenAPI says about its problems."""
-    # Written out: FastAPI would put a model under application/json, and a reference needs a model that it knows.
+    """The ``responses`` of a route with these problems, for OpenAPI."""
+    # The schema is inlined: FastAPI would put a model under application/json, and resolves references to its own only.
     schema = Problem.model_json_schema(mode="serialization")
     definitions = schema.pop("$defs")
     schema["properties"]["lock_holder"]["anyOf"][0] = definitions["LockHolder"]
@@ -130,7 +108,7 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def _who_edits(state: LockState, viewer: Editor) -> str:
+def _describe_holder(state: LockState, viewer: Editor) -> str:
     holder = holder_of(state, viewer)
     if holder is None:
         return "nobody is editing this document"
@@ -152,6 +130,6 @@ def _conflict(kind: type[errors.LeaseholdError], message: str, state: LockState,
 
 
 def respond(problem: Problem, headers: dict[str, str] | None = None) -> Response:
-    """The problem as an answer."""
+    """The problem as a response."""
     absent = {"lock_holder"} if problem.lock_holder is None else set[str]()
     return Response(problem.model_dump_json(exclude=absent), problem.status, headers, MEDIA_TYPE)

@@ -16,7 +16,7 @@ from leasehold.documents.http.problems import problem_responses
 from leasehold.documents.live.tickets import LIFETIME, Tickets
 from leasehold.documents.locks import DocumentLocks, heartbeat_as
 from leasehold.documents.outcomes import Busy
-from leasehold.documents.ports import Access, principal_of
+from leasehold.documents.ports import Access, Principal, principal_of
 from leasehold.documents.state import Editor
 
 _LOCK = "/documents/{document_id}/lock"
@@ -43,21 +43,21 @@ def add_lock_routes(
     )
     async def acquire_lock(
         document_id: DocumentId,
-        editor: Annotated[Editor, asking],
+        editor: Annotated[Editor, require("editor")],
         body: Annotated[schemas.AcquireRequest | None, Body()] = None,
     ) -> Response:
         """Start editing. Does not wait: if another editor holds the lock, the answer is 409 and names the holder."""
         outcome = await documents.acquire(document_id, editor, move=body is not None and body.move)
         if isinstance(outcome, Busy):
             audit.note("lock_busy", document_id=document_id, person=editor)
-            return problems.busy(outcome.state, editor)
+            return problems.busy_response(outcome.state, editor)
         audit.note("lock_granted", document_id=document_id, person=editor, fence=str(outcome.fence))
         return _json(schemas.granted_lock(outcome, editor))
 
     @router.delete(_LOCK, response_model=schemas.Lock, responses=_REFUSED, dependencies=[require("viewer")])
     async def release_lock(
         document_id: DocumentId,
-        editor: Annotated[Editor, asking],
+        editor: Annotated[Editor, require("viewer")],
         reason: Annotated[Literal["released", "idle"], Query()] = "released",
     ) -> Response:
         """Stop editing. Changes nothing if the caller does not hold the lock."""
@@ -74,7 +74,11 @@ def add_lock_routes(
         is_extended, state = await heartbeat_as(
             access, documents, document_id, editor, idle_for=body and body.idle_for
         )
-        return _json(schemas.extended_lock(state, editor)) if is_extended else problems.lost(state, editor)
+        return (
+            _json(schemas.extended_lock(state, editor))
+            if is_extended
+            else problems.lost_response(state, editor)
+        )
 
     @router.post(
         _LOCK + "/force-take",
@@ -83,7 +87,7 @@ def add_lock_routes(
         dependencies=[require("owner", to_take=True)],
     )
     async def force_take_lock(
-        document_id: DocumentId, editor: Annotated[Editor, asking], request: Request
+        document_id: DocumentId, editor: Annotated[Editor, require("owner", to_take=True)], request: Request
     ) -> Response:
         """Take the lock from its holder, who is asked to save first. Disconnecting cancels it."""
         outcome = await cancel_on_disconnect(request, documents.force_take(document_id, editor))
@@ -91,7 +95,7 @@ def add_lock_routes(
             return Response(status_code=_CLIENT_CLOSED_REQUEST)
         if isinstance(outcome, Busy):
             audit.note("lock_busy", document_id=document_id, person=editor)
-            return problems.busy(outcome.state, editor)
+            return problems.busy_response(outcome.state, editor)
         audit.note("lock_taken", document_id=document_id, person=editor, fence=str(outcome.fence))
         return _json(schemas.taken_lock(outcome, editor))
 
@@ -112,10 +116,15 @@ def add_lock_routes(
 def add_ticket_route(router: APIRouter, tickets: Tickets, *, current_user: UserDependency) -> None:
     """Add the route that issues tickets for sockets."""
 
+    async def signed_in(user: Annotated[Any, Depends(current_user)]) -> Principal:
+        return principal_of(user)
+
     @router.post("/live/ticket", response_model=schemas.Ticket, responses=problem_responses(*_ALWAYS))
-    async def issue_ticket(user: Annotated[Any, Depends(current_user)]) -> Response:
+    async def issue_ticket(
+        principal: Annotated[Principal, dependencies.declare_permission("login", signed_in)],
+    ) -> Response:
         """A ticket that opens one socket, once."""
-        ticket = await tickets.issue(principal_of(user))
+        ticket = await tickets.issue(principal)
         return _json(schemas.Ticket(ticket=ticket, expires_in=LIFETIME))
 
 

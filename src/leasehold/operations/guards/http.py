@@ -23,20 +23,22 @@ from leasehold.core.lease import LeaseState
 from leasehold.core.validation import MAX_FENCE
 from leasehold.errors import InvalidRequest, StaleFence
 from leasehold.extras import requires_extra
-from leasehold.http_problems import body_of
+from leasehold.http_problems import MEDIA_TYPE, body_of
 
 with requires_extra(__name__, "operations"):
     import httpx
     from fastapi import Depends, FastAPI, Header, HTTPException, Request
-    from fastapi.responses import JSONResponse
+
+    from leasehold.http_problems.fastapi import problem_response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
+    from fastapi.responses import JSONResponse
+
 HEADER = "Leasehold-Fence"
 """The name of the header; its value is the fence in decimal digits."""
 
-_PROBLEM = "application/problem+json"
 _FENCE = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
@@ -82,7 +84,7 @@ class FenceHeaderError(HTTPException):
 
     def __init__(self, status_code: int, message: str) -> None:
         # A problem document even in an application that has not called `add_fence_problems`.
-        super().__init__(status_code, message, headers={"content-type": _PROBLEM})
+        super().__init__(status_code, message, headers={"content-type": MEDIA_TYPE})
 
 
 def received_fence(
@@ -110,8 +112,7 @@ def stale_fence_problem(request: Request, error: Exception) -> JSONResponse:
     """The answer to a request whose fence is stale: 409, ``stale_fence``, with what was seen and given."""
     del request
     assert isinstance(error, StaleFence)
-    body = body_of(error)
-    return JSONResponse(body, body["status"], media_type=_PROBLEM)
+    return problem_response(body_of(error))
 
 
 def add_fence_problems(app: FastAPI) -> None:
@@ -125,11 +126,11 @@ def _header_problem(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, FenceHeaderError)
     code, status, message = InvalidRequest.code, error.status_code, error.detail
     body = {"type": code, "code": code, "title": "A fence is needed", "status": status, "message": message}
-    return JSONResponse(body, status, media_type=_PROBLEM)
+    return problem_response(body)
 
 
 def _may_be_stale(response: httpx.Response) -> bool:
-    return response.status_code == 409 and response.headers.get("content-type", "").startswith(_PROBLEM)
+    return response.status_code == 409 and response.headers.get("content-type", "").startswith(MEDIA_TYPE)
 
 
 def _raise_if_stale(response: httpx.Response) -> None:

@@ -1,4 +1,4 @@
-"""The application: its routes, and what is around them."""
+"""The FastAPI application: routes, middleware and lifespan."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from leasehold.documents.fastapi import LockRouter, SocketLimits, lock_router
 from leasehold.documents.http.problems import problem_responses
 from leasehold.errors import NotSignedIn
 from leasehold.observe.prometheus import PrometheusExporter
+from leasehold.server.app.demo_team import TEAM
 from leasehold.server.app.health import health_router
-from leasehold.server.app.lifespan import Foundation
+from leasehold.server.app.lifespan import Resources
 from leasehold.server.app.metrics import ServerMetrics, metrics_router
 from leasehold.server.app.web_page import WebPage
-from leasehold.server.auth.routes import accounts_router
-from leasehold.server.budgets import limited_address, limited_user
-from leasehold.server.demo_team import TEAM
-from leasehold.server.documents.draft_routes import drafts_router
-from leasehold.server.documents.lock_routes import editing_now_router
-from leasehold.server.documents.routes import documents_router
-from leasehold.server.documents.version_routes import versions_router
-from leasehold.server.http.middleware import Envelope
-from leasehold.server.http.problem_handlers import install_problems
+from leasehold.server.auth.dependencies import rate_limit_address, rate_limited_user
+from leasehold.server.auth.routes import account_router
+from leasehold.server.documents.draft_routes import draft_router
+from leasehold.server.documents.lock_routes import lock_list_router
+from leasehold.server.documents.routes import document_router
+from leasehold.server.documents.version_routes import version_router
+from leasehold.server.http.middleware import ApiMiddleware
+from leasehold.server.http.problems import install_problems
 from leasehold.server.http.static_files import PageFiles
 from leasehold.server.http.telemetry import Telemetry
-from leasehold.server.teams.application_routes import applications_router
-from leasehold.server.teams.member_routes import members_router
-from leasehold.server.teams.project_routes import projects_router
+from leasehold.server.teams.application_routes import application_router
+from leasehold.server.teams.member_routes import member_router
+from leasehold.server.teams.project_routes import project_router
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from leasehold.documents.ports import Principal
     from leasehold.server.settings import Settings
 
-_SENT_BY_PAGES = [
+_CORS_REQUEST_HEADERS = [
     "Authorization",
     "Content-Type",
     "Leasehold-Tab",
@@ -47,32 +47,32 @@ _SENT_BY_PAGES = [
     "traceparent",
     "tracestate",
 ]
-_READ_BY_PAGES = ["X-Request-Id", "Retry-After", "traceresponse"]
+_CORS_RESPONSE_HEADERS = ["X-Request-Id", "Retry-After", "traceresponse"]
 _FOR_USERS = (
-    applications_router,
-    members_router,
-    projects_router,
-    documents_router,
-    versions_router,
-    drafts_router,
-    editing_now_router,
+    application_router,
+    member_router,
+    project_router,
+    document_router,
+    version_router,
+    draft_router,
+    lock_list_router,
 )
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The application. Nothing is opened before it starts; when it has started, the database is up to date.
+    """The application. Its lifespan opens the resources and migrates the database.
 
-    It starts without the store of locks, which may come later, and fails with a `leasehold.LeaseholdError` without a
+    It starts without the lock store, which may come later, and fails with a `leasehold.LeaseholdError` without the
     database.
     """
-    foundation = Foundation.lay(settings)
+    resources = Resources.build(settings)
     metrics = ServerMetrics() if settings.has_metrics else None
-    foundation.watch(metrics and metrics.registry)
+    resources.observe(metrics and metrics.registry)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        counting = metrics.watching(live.hub) if metrics else nullcontext()
-        async with foundation.open(live) as services, counting:
+        sampling = metrics.sample(live.hub) if metrics else nullcontext()
+        async with resources.open(live) as services, sampling:
             app.state.services = services
             yield
 
@@ -85,42 +85,44 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
         responses=problem_responses(400, 413, 422, 429, 500, 503),
-        # `Telemetry` tells of requests; FastAPI's own would repeat paths and queries, whatever people put there.
+        # `Telemetry` does this. FastAPI's own would record paths and queries, which may contain anything.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    live = _live(app, foundation)
+    live = _lock_router(app, resources)
     install_problems(app)
-    app.include_router(live)  # first: routers are tried in this order, and what is asked for most is here
+    app.include_router(
+        live
+    )  # first, because routers are tried in this order, and most requests are for these routes
     app.include_router(health_router())
-    app.include_router(accounts_router(), dependencies=[Depends(limited_address)])
+    app.include_router(account_router(), dependencies=[Depends(rate_limit_address)])
     for router in _FOR_USERS:
-        app.include_router(router(), dependencies=[Depends(limited_user)])
+        app.include_router(router(), dependencies=[Depends(rate_limited_user)])
     if metrics and settings.metrics_token:
         token = settings.metrics_token.get_secret_value()
         app.include_router(metrics_router(PrometheusExporter(metrics.registry, token=token)))
     app.router.default = WebPage(
         PageFiles(settings.page_dir), team=TEAM if settings.demo else (), otherwise=app.router.not_found
     )
-    _surround(app, settings)
-    app.add_middleware(Telemetry, metrics=metrics)
+    _add_middleware(app, settings)
+    app.add_middleware(Telemetry, record=metrics and metrics.count)
     return app
 
 
-def _live(app: FastAPI, foundation: Foundation) -> LockRouter:
-    """The routes of the locks, and the socket."""
-    settings = foundation.settings
+def _lock_router(app: FastAPI, resources: Resources) -> LockRouter:
+    """The routes and the socket of document locks."""
+    settings = resources.settings
 
     async def authenticate(token: str) -> Principal | None:
         try:
-            return app.state.services.identity.principal_of(token)
+            return app.state.services.auth.principal_of(token)
         except NotSignedIn:
             return None
 
     return lock_router(
-        foundation.client,
-        current_user=limited_user,
-        access=foundation.access,
-        store=foundation.documents,
+        resources.client,
+        current_user=rate_limited_user,
+        access=resources.access,
+        store=resources.documents,
         times=settings.times,
         authenticate=authenticate,
         allowed_origins=sorted(settings.origins),
@@ -134,15 +136,17 @@ def _live(app: FastAPI, foundation: Foundation) -> LockRouter:
     )
 
 
-def _surround(app: FastAPI, settings: Settings) -> None:
-    """Layers around all routes; the last one is the outermost."""
-    app.add_middleware(Envelope, max_body=settings.max_body_bytes, max_content=settings.max_content_bytes)
+def _add_middleware(app: FastAPI, settings: Settings) -> None:
+    """Add the middleware; the last one is the outermost."""
+    app.add_middleware(
+        ApiMiddleware, max_body=settings.max_body_bytes, max_content=settings.max_content_bytes
+    )
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_credentials=True,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=_SENT_BY_PAGES,
-            expose_headers=_READ_BY_PAGES,
+            allow_headers=_CORS_REQUEST_HEADERS,
+            expose_headers=_CORS_RESPONSE_HEADERS,
         )

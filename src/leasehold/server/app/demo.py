@@ -1,4 +1,4 @@
-"""A team to try things with: an owner, two editors and a viewer who share an application."""
+"""The demo data: a team of an owner, two editors and a viewer with an application."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select, update
 from sqlalchemy.exc import IntegrityError
 
+from leasehold.server.app.demo_team import TEAM
+from leasehold.server.auth.passwords import DEMO_MARK
 from leasehold.server.db.engine import reading, writing
 from leasehold.server.db.models import (
     ApplicationRow,
     DocumentRow,
+    LoginRow,
     MemberRow,
     ProjectRow,
-    SessionRow,
     UserRow,
     VersionRow,
     new_id,
 )
-from leasehold.server.demo_passwords import MARK
-from leasehold.server.demo_team import TEAM
 from leasehold.server.documents.content import encode_content
 
 if TYPE_CHECKING:
@@ -40,45 +40,45 @@ class _Text:
 _WELCOME = _Text(
     "Welcome",
     (
-        "Welcome to Leasehold. One person edits a document at a time, and everybody else sees who.",
-        "Open this document as Ana in one window and as Ben in another: whoever types first has the lock.",
-        "Olga is the owner. She may take over the editing; what Ana has written is saved before.",
+        "Welcome to Leasehold. One person edits a document at a time, and all others see who.",
+        "Open this document as Ana in one window and as Ben in another: the first to type gets the lock.",
+        "Olga is the owner. She may take over the editing; what Ana has written is saved first.",
         "Vera may look, and never gets the lock.",
     ),
 )
 _PLAN = _Text(
     "Launch plan", ("This one belongs to the project Launch.", "Its members are those of the application.")
 )
-_NOTES = _Text("Olga's notes", ("Nobody but Olga sees this one.",))
+_NOTES = _Text("Olga's notes", ("Only Olga sees this one.",))
 
 
-async def make_demo(database: async_sessionmaker[AsyncSession], passwords: Passwords) -> bool:
-    """Make the team, if there are no users at all; whether it was made now. Several workers may ask at once."""
+async def create_demo(database: async_sessionmaker[AsyncSession], passwords: Passwords) -> bool:
+    """Create the demo data if there are no users; True if this call did. Several workers may call it at once."""
     if await _has_users(database):
         return False
     rows = await _rows(passwords)
     try:
-        async with writing(database) as session:
-            if await session.scalar(_USERS):
+        async with writing(database) as db:
+            if await db.scalar(_USERS):
                 return False
             for row in rows:
-                session.add(row)
-                await session.flush()
+                db.add(row)
+                await db.flush()
     except IntegrityError:  # another worker was faster
         return False
     return True
 
 
 async def end_demo(database: async_sessionmaker[AsyncSession]) -> None:
-    """Outside the demo nobody signs in with its passwords: whoever still is signed in is so no longer."""
-    members = select(UserRow.id).where(UserRow.password_hash.startswith(MARK, autoescape=True))
-    async with reading(database) as session:
-        if not (await session.scalar(select(func.count()).select_from(members.subquery()))):
+    """End the logins of demo users, whose passwords do not work outside the demo."""
+    members = select(UserRow.id).where(UserRow.password_hash.startswith(DEMO_MARK, autoescape=True))
+    async with reading(database) as db:
+        if not (await db.scalar(select(func.count()).select_from(members.subquery()))):
             return
-    async with writing(database) as session:
-        await session.execute(
-            update(SessionRow)
-            .where(SessionRow.user_id.in_(members), SessionRow.ended_at.is_(None))
+    async with writing(database) as db:
+        await db.execute(
+            update(LoginRow)
+            .where(LoginRow.user_id.in_(members), LoginRow.ended_at.is_(None))
             .values(ended_at=time.time())
         )
 
@@ -87,19 +87,19 @@ _USERS = select(func.count()).select_from(UserRow)
 
 
 async def _has_users(database: async_sessionmaker[AsyncSession]) -> bool:
-    async with reading(database) as session:
-        return bool(await session.scalar(_USERS))
+    async with reading(database) as db:
+        return bool(await db.scalar(_USERS))
 
 
 async def _rows(passwords: Passwords) -> list[Row]:
-    """In an order in which each refers only to those before it."""
+    """The rows, each after those that it refers to."""
     now = time.time()
     users = [
         UserRow(
             id=new_id(),
             email=person.email,
             display_name=person.name,
-            password_hash=MARK + await passwords.hash(person.password),
+            password_hash=DEMO_MARK + await passwords.hash(person.password),
             created_at=now,
         )
         for person in TEAM
@@ -120,7 +120,7 @@ async def _rows(passwords: Passwords) -> list[Row]:
 
 
 def _document(text: _Text, author: UserRow, now: float, **scope: str) -> list[Row]:
-    content = encode_content(_as_editors_have_it(text))
+    content = encode_content(_editor_document(text))
     document = DocumentRow(
         id=new_id(),
         title=text.title,
@@ -139,6 +139,6 @@ def _document(text: _Text, author: UserRow, now: float, **scope: str) -> list[Ro
     return [document, version]
 
 
-def _as_editors_have_it(text: _Text) -> dict[str, Any]:
+def _editor_document(text: _Text) -> dict[str, Any]:
     paragraphs = [{"type": "paragraph", "content": [{"type": "text", "text": line}]} for line in text.lines]
     return {"type": "doc", "content": paragraphs}

@@ -1,4 +1,4 @@
-"""Whether this worker lives, and whether it can do its work."""
+"""Health checks: liveness of the worker, readiness of its database and lock store."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from fastapi import APIRouter
 from sqlalchemy import text
 from starlette.responses import JSONResponse, Response
 
-from leasehold.documents.http.problems import MEDIA_TYPE
 from leasehold.errors import LeaseholdError, StoreRefused, StoreUnavailable
 from leasehold.http_problems import body_of
+from leasehold.http_problems.fastapi import problem_response
+from leasehold.server.auth.dependencies import PUBLIC
 from leasehold.server.db.engine import reading
 from leasehold.server.services import UsesServices  # noqa: TC001 - FastAPI reads it
 
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
     from leasehold.server.services import Services
 
 _log = logging.getLogger(__name__)
-_PATIENCE = 3.0
-# Anybody may ask, so asking often must not become work for the database.
-_GOOD_FOR = 0.5
+_TIMEOUT = 3.0
+# The check is public, so frequent requests must not become work for the database.
+_CACHED_SECONDS = 0.5
 
 
 def health_router() -> APIRouter:
-    """``/healthz`` and ``/readyz``, open to anybody: they say nothing but yes, or which part does not answer."""
-    router = APIRouter(tags=["health"])
+    """``/healthz`` and ``/readyz``. They are public, and name no more than the part that does not answer."""
+    router = APIRouter(tags=["health"], dependencies=[PUBLIC])
     readiness = Readiness()
 
     @router.get("/healthz", summary="Whether the server lives")
@@ -41,52 +42,52 @@ def health_router() -> APIRouter:
         "/readyz", summary="Whether database and store answer", responses={503: {"description": "Not now"}}
     )
     async def readyz(services: UsesServices) -> Response:
-        parts = await readiness.ask(services)
+        parts = await readiness.check(services)
         if all(answer == "ok" for answer in parts.values()):
             return JSONResponse({"status": "ready", **parts})
         missing = ", ".join(name for name, answer in parts.items() if answer != "ok")
         body = body_of(StoreUnavailable()) | {"message": f"no answer from: {missing}"} | parts
-        return JSONResponse(body, 503, {"Retry-After": "1"}, MEDIA_TYPE)
+        return problem_response(body, {"Retry-After": "1"})
 
     return router
 
 
 class Readiness:
-    """The last answer, and whoever asks while it is being found out waits for the same one."""
+    """Caches the last result; concurrent callers wait for the same check."""
 
     def __init__(self) -> None:
-        self._turn = asyncio.Lock()
-        self._found: dict[str, str] = {}
-        self._good_until = 0.0
+        self._lock = asyncio.Lock()
+        self._parts: dict[str, str] = {}
+        self._fresh_until = 0.0
 
-    async def ask(self, services: Services) -> dict[str, str]:
+    async def check(self, services: Services) -> dict[str, str]:
         """For each part ``ok`` or ``unavailable``."""
-        async with self._turn:
-            if time.monotonic() >= self._good_until:
-                checks = {"database": _ask_database(services), "store": _ask_store(services)}
-                answers = await asyncio.gather(*(_check(name, check) for name, check in checks.items()))
-                self._found = dict(zip(checks, answers, strict=True))
-                self._good_until = time.monotonic() + _GOOD_FOR
-            return self._found
+        async with self._lock:
+            if time.monotonic() >= self._fresh_until:
+                checks = {"database": _query_database(services), "store": _ping_store(services)}
+                answers = await asyncio.gather(*(_check_part(name, check) for name, check in checks.items()))
+                self._parts = dict(zip(checks, answers, strict=True))
+                self._fresh_until = time.monotonic() + _CACHED_SECONDS
+            return self._parts
 
 
-async def _check(name: str, asking: Awaitable[Any]) -> str:
+async def _check_part(name: str, check: Awaitable[Any]) -> str:
     try:
-        async with asyncio.timeout(_PATIENCE):
-            await asking
+        async with asyncio.timeout(_TIMEOUT):
+            await check
     except (LeaseholdError, TimeoutError) as error:
         _log.warning("the %s does not answer: %s", name, error or type(error).__name__)
         return "unavailable"
     return "ok"
 
 
-async def _ask_database(services: Services) -> None:
-    async with reading(services.sessions) as session:
-        await session.execute(text("SELECT 1"))
+async def _query_database(services: Services) -> None:
+    async with reading(services.database) as db:
+        await db.execute(text("SELECT 1"))
 
 
-async def _ask_store(services: Services) -> None:
+async def _ping_store(services: Services) -> None:
     connection = await services.client.store_access.transport.get_connection()
     reply = await connection.call("PING")
-    if isinstance(reply, Exception):  # it is loading its data, say, or has a new password
+    if isinstance(reply, Exception):  # for example while it loads its data, or after a password change
         raise StoreRefused(str(reply)) from reply

@@ -1,4 +1,4 @@
-"""The OpenAPI document: ``python -m leasehold.server.app.openapi``. The page's types are made from it."""
+"""The OpenAPI document: ``python -m leasehold.server.app.openapi``. The page's types are generated from it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from leasehold.server.settings import Settings
 
 
 def openapi_document() -> dict[str, Any]:
-    """As a server tells it that has its documentation open. Nothing is started."""
+    """The document of an application that is not started."""
     return create_app(Settings.load()).openapi()
 
 
 def main() -> None:
-    """Write it out."""
+    """Print it."""
     sys.stdout.write(json.dumps(openapi_document(), indent=2, ensure_ascii=False, sort_keys=True) + "\n")
 
 

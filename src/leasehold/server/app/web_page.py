@@ -1,4 +1,4 @@
-"""The web page: whatever no route answers, if it is the page's to answer."""
+"""The web page and its files, for paths without a route."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from leasehold.server.demo_team import Person
+    from leasehold.server.app.demo_team import DemoUser
     from leasehold.server.http.static_files import PageFiles
 
 PAGES = frozenset({"", "sign-in", "register", "documents", "editing-now"})
-"""First parts of the addresses that the page knows. It shows them itself, so that each can be loaded anew."""
-NEVER = frozenset({"api", "ws", "healthz", "readyz", "metrics", "docs", "redoc", "openapi.json"})
-"""First parts of what programs ask for: a page would only hide that there is nothing."""
+"""First segments of the page's own routes. Each is answered with the page, so that it can be reloaded."""
+RESERVED = frozenset({"api", "ws", "healthz", "readyz", "metrics", "docs", "redoc", "openapi.json"})
+"""First segments of paths for programs, which get a 404 rather than the page."""
 
 _UNBUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -35,18 +35,18 @@ server again. The wheel contains the page.</p></body></html>
 class WebPage:
     """For `starlette.routing.Router.default`: the page and its files for GET and HEAD, ``otherwise`` for all else.
 
-    The page is answered for its own addresses, and with the status 404 to a browser that asks for a page that does
-    not exist. It names the ``team`` of the demo, if there is one, to whoever can reach us.
+    The page answers its own routes, and with the status 404 a browser's request for an unknown page. It contains the
+    ``team`` of the demo, if there is one.
     """
 
-    def __init__(self, files: PageFiles, *, team: Sequence[Person], otherwise: ASGIApp) -> None:
+    def __init__(self, files: PageFiles, *, team: Sequence[DemoUser], otherwise: ASGIApp) -> None:
         self._files = files
         self._otherwise = otherwise
         self._index = _UNBUILT if files.index is None else _with_team(files.index, team)
         self._etag = f'"{hashlib.sha256(self._index.encode()).hexdigest()[:32]}"'
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
+        """Send the response."""
         found = None
         if scope["type"] == "http" and scope["method"] in {"GET", "HEAD"}:
             found = self._find(scope["path"].removeprefix("/"), Headers(scope=scope))
@@ -54,14 +54,14 @@ class WebPage:
 
     def _find(self, path: str, headers: Headers) -> Response | None:
         first = path.partition("/")[0]
-        if first in NEVER:
+        if first in RESERVED:
             return None
         if first in PAGES:
             return self._show(headers)
-        return self._send(path, headers) or self._show_nothing(headers)
+        return self._send(path, headers) or self._show_not_found(headers)
 
     def _show(self, headers: Headers) -> Response:
-        # It is small, and names the files of the build that it belongs to: never to be used without asking.
+        # Never cached without revalidation, because it names the files of its build. It is small.
         told = {"Cache-Control": "no-cache", "ETag": self._etag}
         if self._etag in headers.get("if-none-match", ""):
             return Response(status_code=304, headers=told)
@@ -81,14 +81,14 @@ class WebPage:
                 body = file.gzipped
         return Response(body, media_type=file.media_type, headers=told)
 
-    def _show_nothing(self, headers: Headers) -> Response | None:
+    def _show_not_found(self, headers: Headers) -> Response | None:
         if self._files.index is None or "text/html" not in headers.get("accept", ""):
             return None
         return HTMLResponse(self._index, status_code=404, headers={"Cache-Control": "no-cache"})
 
 
-def _with_team(index: str, team: Sequence[Person]) -> str:
-    """The page with the people of the demo in its head, so that it need not ask whether there is one."""
+def _with_team(index: str, team: Sequence[DemoUser]) -> str:
+    """The page with the demo users in its head, so that it needs no request for them."""
     if not team:
         return index
     people = [

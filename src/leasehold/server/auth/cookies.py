@@ -1,4 +1,4 @@
-"""The two cookies of a signed-in browser: one that only we can read, and one that our page can."""
+"""The cookies of a signed-in browser: the refresh token, hidden from pages, and the CSRF token, visible to ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATH = "/api/auth"
 def set_cookies(
     response: Response, request: Request, *, refresh_token: str, csrf_token: str, seconds: float, secure: bool
 ) -> None:
-    """Keep both for ``seconds``; over HTTPS only if ``secure``, or if the request came that way."""
+    """Set both for ``seconds``; for HTTPS only if ``secure``, or if the request used HTTPS."""
     secure = secure or request.url.scheme == "https"
     for name, value, path, hidden in (
         (REFRESH, refresh_token, _path_of(request), True),
@@ -29,11 +29,11 @@ def set_cookies(
 
 
 def clear_cookies(response: Response, request: Request) -> None:
-    """Have the browser forget both."""
+    """Remove both."""
     response.delete_cookie(REFRESH, path=_path_of(request), httponly=True, samesite="strict")
     response.delete_cookie(CSRF, path="/", samesite="strict")
 
 
 def _path_of(request: Request) -> str:
-    # As the browser sees it, where a proxy has put us below a path of its own.
+    # As the browser sees it if a proxy serves us below a path of its own.
     return request.scope.get("root_path", "") + _PATH

@@ -1,4 +1,4 @@
-"""Which sessions have been ended lately, known to every worker without asking the database at every request."""
+"""The recently ended logins, known to every worker without a query per request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leasehold.errors import StoreError
 from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 from leasehold.runtime.subscription import keep_subscribed
 from leasehold.server.db.engine import reading
-from leasehold.server.db.models import SessionRow
+from leasehold.server.db.models import LoginRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
     from leasehold.valkey.transport.protocols import PubSubTransport
 
-# Under the prefix of the document locks, so that one ACL rule for channels does for both.
+# Under the prefix of the document locks, so that one ACL rule covers the channels of both.
 CHANNEL = "doc_lock:sessions"
 
-# Clocks of two workers differ, and a transaction is committed a little later than the instant that it notes.
+# Clocks of two workers differ, and a transaction commits a little after the instant that it records.
 _MARGIN = 60.0
 
-# For the database's answer; then it is asked anew, on another connection.
-_PATIENCE = 10.0
+# For a database query; then it is repeated on another connection.
+_TIMEOUT = 10.0
 
 _log = logging.getLogger(__name__)
 
 
 class Revocations:
-    """The sessions that were ended within the life of an access token: older ones have no token any more.
+    """The logins that ended within the life of an access token; older ones have no valid token.
 
-    The truth is in the database, so a restart changes nothing. It is read every ``every`` seconds, and at once when
-    another worker says so through the store of locks; if that word is lost, a session that was ended at another
-    worker is refused here ``every`` seconds later. Use it as a context manager.
+    The source is the database, so a restart changes nothing. It is read every ``every`` seconds, and at once after a
+    notification of another worker through the lock store; if that is lost, a login that ended at another worker is
+    refused here ``every`` seconds later. A context manager.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Revocations:
         self._clock = clock
         self._ended: dict[str, float] = {}
         self._known_since = 0.0
-        self._hint = asyncio.Event()
+        self._reload = asyncio.Event()
         self._listeners: list[Callable[[str], None]] = []
         self._tasks = AsyncioConcurrency()
 
@@ -68,60 +68,60 @@ class Revocations:
         self._tasks.spawn(self._follow())
         # Without pub/sub the reading every ``every`` seconds is all there is.
         self._tasks.spawn(
-            keep_subscribed(self._subscribe, self._hint.set, deaf_every=self._every, to="ended sessions")
+            keep_subscribed(self._subscribe, self._reload.set, deaf_every=self._every, to="ended logins")
         )
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._tasks.close()
 
-    def is_ended(self, session_id: str) -> bool:
-        """Whether the session has been ended, as far as is known here."""
-        return session_id in self._ended
+    def is_ended(self, login_id: str) -> bool:
+        """True if the login is known to have ended."""
+        return login_id in self._ended
 
-    async def add(self, session_id: str) -> None:
-        """It has been ended, in the database already: known here at once, and others are told to look."""
-        self._note(session_id, self._clock())
+    async def add(self, login_id: str) -> None:
+        """Record a login that has ended in the database, and notify the other workers."""
+        self._record(login_id, self._clock())
         if (connection := self._wire.connection) is not None:
             with suppress(StoreError):
                 await connection.call("PUBLISH", CHANNEL, "ended")
 
-    def listen(self, hear: Callable[[str], None]) -> Callable[[], None]:
-        """Have ``hear`` called with each session that ends, here or elsewhere. Returns what ends it."""
-        self._listeners.append(hear)
-        return lambda: self._listeners.remove(hear)
+    def listen(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Call ``listener`` with the id of each login that ends, here or elsewhere. Returns the unsubscribe function."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
-    def _note(self, session_id: str, ended_at: float) -> None:
-        if session_id not in self._ended:
-            self._ended[session_id] = ended_at
-            for hear in tuple(self._listeners):
-                hear(session_id)
+    def _record(self, login_id: str, ended_at: float) -> None:
+        if login_id not in self._ended:
+            self._ended[login_id] = ended_at
+            for listener in tuple(self._listeners):
+                listener(login_id)
 
     async def _load(self) -> None:
         now = self._clock()
         oldest = now - self._kept
-        # Not later than now: the clock may have been set back.
+        # Not after now, because the clock may have been set back.
         since = max(oldest, min(self._known_since, now) - _MARGIN)
-        query = select(SessionRow.id, SessionRow.ended_at).where(SessionRow.ended_at > since)
-        async with reading(self._database) as database:
-            for session_id, ended_at in (await database.execute(query)).all():
-                self._note(session_id, ended_at or now)
+        query = select(LoginRow.id, LoginRow.ended_at).where(LoginRow.ended_at > since)
+        async with reading(self._database) as db:
+            for login_id, ended_at in (await db.execute(query)).all():
+                self._record(login_id, ended_at or now)
         self._known_since = now
         self._ended = {name: ended_at for name, ended_at in self._ended.items() if ended_at > oldest}
 
     async def _subscribe(self) -> bool:
-        return await self._wire.subscribe(CHANNEL, lambda _: self._hint.set(), self._hint.set)
+        return await self._wire.subscribe(CHANNEL, lambda _: self._reload.set(), self._reload.set)
 
     async def _follow(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(_PATIENCE):
+                async with asyncio.timeout(_TIMEOUT):
                     await self._load()
-            except Exception as error:  # noqa: BLE001 - whatever it is, who is signed out must be known again soon
+            except Exception as error:  # noqa: BLE001 - after any error, ended logins must be known again soon
                 _log.warning(
-                    "who signs out elsewhere is not known at once: %s", error or type(error).__name__
+                    "logouts at other workers are not known at once: %s", error or type(error).__name__
                 )
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._every):
-                    await self._hint.wait()
-            self._hint.clear()
+                    await self._reload.wait()
+            self._reload.clear()

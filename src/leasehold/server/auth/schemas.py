@@ -1,4 +1,4 @@
-"""Accounts on the wire."""
+"""JSON schemas of accounts."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from leasehold.documents.http.schemas import Asked, Instant, Told
 if TYPE_CHECKING:
     from leasehold.server.db.models import UserRow
 
-# What a browser accepts in <input type="email">. Whether mail arrives there is not asked.
+# What a browser accepts in <input type="email">. Delivery is not checked.
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
 _EMAIL = rf"^[a-zA-Z0-9.!#$%&'*+/=?^_`{{|}}~-]{{1,64}}@{_LABEL}(?:\.{_LABEL})*$"
 
-# Without controls, invisible spaces and marks that turn the direction of what follows: a name must not look like
-# another one, or like more than a name. The joiners (200C, 200D) are needed to write in some languages.
-_UNSEEN = (
+# Without controls, invisible spaces and marks that change the direction of the text after them: a name must not look
+# like another one, or like more than a name. The joiners (200C, 200D) are needed to write in some languages.
+_INVISIBLE = (
     r"\u0000-\u001f\u007f-\u00a0\u00ad\u061c\u1680\u180e\u2000-\u200b\u200e\u200f\u2028-\u202f\u205f-\u206f"
     r"\u3000\ue000-\uf8ff\ufeff\ufff0-\uffff"
 )
-_NAME = rf"^ *[^ \u200c\u200d{_UNSEEN}][^{_UNSEEN}]*$"
+_NAME = rf"^ *[^ \u200c\u200d{_INVISIBLE}][^{_INVISIBLE}]*$"
 
 
-def _whole(password: SecretStr) -> SecretStr:
+def _check_surrogates(password: SecretStr) -> SecretStr:
     if any("\ud800" <= character <= "\udfff" for character in password.get_secret_value()):
-        raise ValueError("half a character is none")
+        raise ValueError("contains an unpaired surrogate")
     return password
 
 
@@ -39,7 +39,7 @@ DisplayName = Annotated[
 Password = Annotated[
     SecretStr,
     Field(min_length=8, max_length=256, examples=["correct horse battery"]),
-    AfterValidator(_whole),
+    AfterValidator(_check_surrogates),
 ]
 
 
@@ -52,14 +52,14 @@ class Registration(Asked):
 
 
 class Credentials(Asked):
-    """Who signs in. Whatever it is that somebody may have registered with."""
+    """The address and password of an account."""
 
     email: Email
     password: Password
 
 
 class User(Told):
-    """An account, as its owner sees it."""
+    """An account as its owner sees it."""
 
     id: str
     email: str
@@ -68,17 +68,17 @@ class User(Told):
 
     @classmethod
     def of(cls, user: UserRow) -> Self:
-        """Without the password's hash."""
+        """From its row, without the hash of the password."""
         return cls(id=user.id, email=user.email, display_name=user.display_name, created_at=user.created_at)
 
 
 class SignedInUser(User):
-    """An account that is signed in: ``access_token`` is good for ``expires_in`` seconds.
+    """A signed-in account. ``access_token`` is valid for ``expires_in`` seconds.
 
     ``csrf_token`` goes into the header X-CSRF-Token of refresh and logout.
     """
 
     access_token: str
-    token_type: Literal["bearer"] = "bearer"  # noqa: S105 - a word
+    token_type: Literal["bearer"] = "bearer"  # noqa: S105 - not a secret
     expires_in: int
     csrf_token: str

@@ -1,4 +1,4 @@
-"""The secret that tokens are signed with: given by a setting, or made once and kept beside the data."""
+"""The signing keys of tokens: from a setting, or from a secret that is created once beside the data."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from leasehold.valkey.embedded.data_dir import open_data_dir
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pydantic import SecretStr
+
 SECRET_FILE = "secret.key"  # noqa: S105 - its name
 _BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
-    """Keys for each purpose, from one secret. Whoever knows one of them learns nothing about the others."""
+class SigningKeys:
+    """One key per purpose, derived from one secret. A key reveals nothing about the others."""
 
     secret: bytes = field(repr=False)
 
@@ -32,22 +34,22 @@ class Keys:
         return hmac.digest(self.secret, purpose.encode(), hashlib.sha256)
 
 
-def load_keys(secret: str | None, data_dir: Path) -> Keys:
-    """The keys of ``secret``; if there is none, of the file in ``data_dir``, which is made if it is missing.
+def load_keys(secret: SecretStr | None, data_dir: Path) -> SigningKeys:
+    """The keys of ``secret``; without one, of the file in ``data_dir``, which is created if it is missing.
 
-    Any number of processes may ask at once: all get the same. `InvalidRequest` if the file can be read by others,
-    or is not a secret.
+    Concurrent processes all get the same keys. `InvalidRequest` if other users can read the file, or if it is not a
+    secret.
     """
     if secret is not None:
-        return Keys(secret.encode())
+        return SigningKeys(secret.get_secret_value().encode())
     path = open_data_dir(data_dir).root / SECRET_FILE
     if not path.exists():
-        _make(path)
-    return Keys(_read(path))
+        _create(path)
+    return SigningKeys(_read(path))
 
 
-def _make(path: Path) -> None:
-    """Under another name first, and then named for good unless somebody was faster: nobody reads half a secret."""
+def _create(path: Path) -> None:
+    """Write another file, then link it unless the secret exists by now, so that no process reads half a secret."""
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -57,7 +59,7 @@ def _make(path: Path) -> None:
         with suppress(FileExistsError):
             os.link(draft, path)
     except OSError as error:
-        raise InvalidRequest(f"the secret {str(path)!r} cannot be written: {error.strerror}") from error
+        raise InvalidRequest(f"cannot write the secret {str(path)!r}: {error.strerror}") from error
     finally:
         draft.unlink(missing_ok=True)
 
@@ -67,11 +69,11 @@ def _read(path: Path) -> bytes:
         with path.open() as file:
             mode, text = os.fstat(file.fileno()).st_mode, file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"the secret {str(path)!r} cannot be read: {error}") from error
+        raise InvalidRequest(f"cannot read the secret {str(path)!r}: {error}") from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise InvalidRequest(
-            f"the secret {str(path)!r} is open to others: chmod 600 it, or delete it to have a new one"
+            f"other users can read the secret {str(path)!r}: chmod 600 it, or delete it to get a new one"
         )
     if len(text) < _BYTES:
-        raise InvalidRequest(f"the secret {str(path)!r} is too short: delete it to have a new one")
+        raise InvalidRequest(f"the secret {str(path)!r} is too short: delete it to get a new one")
     return text.encode()

@@ -1,4 +1,4 @@
-"""Whoever signs out, or is signed out, has no socket any more."""
+"""Closes the sockets of a login when it ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import select
 from leasehold.errors import StoreError
 from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 from leasehold.server.db.engine import reading
-from leasehold.server.db.models import SessionRow
+from leasehold.server.db.models import LoginRow
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class SignOuts:
-    """Tells the sockets of every session that ends, and the tickets that it was given. Use it as a context manager."""
+class SocketLogout:
+    """Ends the sockets and tickets of every login that ends. A context manager."""
 
     def __init__(
         self, database: async_sessionmaker[AsyncSession], revocations: Revocations, live: LockRouter
@@ -33,19 +33,19 @@ class SignOuts:
         self._tasks = AsyncioConcurrency()
 
     async def __aenter__(self) -> Self:
-        self._forget = self._revocations.listen(lambda session_id: self._tasks.spawn(self._end(session_id)))
+        self._unsubscribe = self._revocations.listen(lambda login_id: self._tasks.spawn(self._end(login_id)))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._forget()
+        self._unsubscribe()
         await self._tasks.close()
 
-    async def _end(self, session_id: str) -> None:
+    async def _end(self, login_id: str) -> None:
         try:
-            async with reading(self._database) as database:
-                user_id = await database.scalar(select(SessionRow.user_id).where(SessionRow.id == session_id))
+            async with reading(self._database) as db:
+                user_id = await db.scalar(select(LoginRow.user_id).where(LoginRow.id == login_id))
             if user_id is not None:
-                await self._live.sessions_ended(user_id, session_id)
+                await self._live.sessions_ended(user_id, login_id)
         except StoreError as error:
-            # Every worker hears of it and closes its own sockets, so it is only tickets that may be good for longer.
-            _log.warning("not every worker knows that session %s has ended: %s", session_id, error)
+            # Every worker follows the revocations and closes its own sockets, so only tickets may stay valid for longer.
+            _log.warning("the end of login %s was not announced to every worker: %s", login_id, error)

@@ -1,4 +1,4 @@
-"""Access tokens: signed, short-lived, and cheap to check again."""
+"""Access tokens: signed, short-lived JSON Web Tokens, with a cache of verified ones."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ if TYPE_CHECKING:
 ISSUER = "leasehold"
 AUDIENCE = "leasehold-api"
 
-# The server's choice alone: what a token says of itself is not asked.
+# Fixed by the server: the token's own header is not trusted.
 _ALGORITHM = "HS256"
 _CLAIMS = ("iss", "aud", "exp", "iat", "sub", "sid", "name")
 
-# Clocks of two machines differ a little, and a token made by one must be good at the other at once.
+# Clocks of two machines differ a little, and a token of one must be valid at the other at once.
 _SKEW = 30
-_LONGEST = 4096
-_REMEMBERED = 4096
+_MAX_LENGTH = 4096
+_CACHED = 4096
 
 
 class AccessToken(NamedTuple):
-    """A token and how many seconds it is good for."""
+    """A token, and the seconds for which it is valid."""
 
     text: str
     expires_in: int
 
 
 class Tokens:
-    """Makes and checks access tokens. Whether a session has been ended since is not known here."""
+    """Issues and verifies access tokens. The end of a login is not checked here."""
 
     def __init__(self, key: bytes, *, seconds: int = 900, clock: Callable[[], float] = time.time) -> None:
         self._key = key
         self._seconds = seconds
         self._clock = clock
-        # By digest, so that no token lies in memory longer than its request.
-        self._known: OrderedDict[bytes, Principal] = OrderedDict()
+        # By digest, so that no token stays in memory longer than its request.
+        self._verified: OrderedDict[bytes, Principal] = OrderedDict()
 
-    def issue(self, *, user_id: str, user_name: str, session_id: str, at: float) -> AccessToken:
-        """A token for the user, whose session was known to be alive at that instant (Unix seconds)."""
+    def issue(self, *, user_id: str, user_name: str, login_id: str, at: float) -> AccessToken:
+        """Issue a token for the user, whose login was known to be alive at that instant (Unix seconds)."""
         now = int(at)
         claims = {
             "iss": ISSUER,
@@ -54,31 +54,31 @@ class Tokens:
             "iat": now,
             "exp": now + self._seconds,
             "sub": user_id,
-            "sid": session_id,
+            "sid": login_id,
             "name": user_name,
         }
         return AccessToken(jwt.encode(claims, self._key, _ALGORITHM), self._seconds)
 
     def verify(self, token: str) -> Principal:
-        """Who the token speaks for; `NotSignedIn` if it is not ours, or has expired."""
-        if len(token) > _LONGEST:
+        """The user of the token; `NotSignedIn` if it is not ours, or has expired."""
+        if len(token) > _MAX_LENGTH:
             raise NotSignedIn("the access token is not valid")
         digest = sha256(token.encode(errors="replace")).digest()
-        principal = self._known.get(digest)
+        principal = self._verified.get(digest)
         if principal is None:
             principal = self._decode(token)
-            self._remember(digest, principal)
+            self._cache(digest, principal)
         if self._clock() >= principal.expires_at:
             raise NotSignedIn("the access token has expired")
         return principal
 
-    def session_of(self, token: str) -> str:
-        """The id of the session that the token was made for, also if it has expired; `NotSignedIn` if it is not ours."""
-        if len(token) > _LONGEST:
+    def login_of(self, token: str) -> str:
+        """The id of the token's login, also of an expired token; `NotSignedIn` if it is not ours."""
+        if len(token) > _MAX_LENGTH:
             raise NotSignedIn("the access token is not valid")
-        return self._decode(token, may_be_over=True).session_id
+        return self._decode(token, may_be_expired=True).session_id
 
-    def _decode(self, token: str, *, may_be_over: bool = False) -> Principal:
+    def _decode(self, token: str, *, may_be_expired: bool = False) -> Principal:
         try:
             claims: dict[str, Any] = jwt.decode(
                 token,
@@ -87,7 +87,7 @@ class Tokens:
                 issuer=ISSUER,
                 audience=AUDIENCE,
                 leeway=_SKEW,
-                options={"require": list(_CLAIMS), "verify_exp": not may_be_over},
+                options={"require": list(_CLAIMS), "verify_exp": not may_be_expired},
             )
         except (jwt.PyJWTError, UnicodeError, ValueError, RecursionError):
             # Without the cause, which quotes parts of the token.
@@ -99,7 +99,7 @@ class Tokens:
             session_id=claims["sid"],
         )
 
-    def _remember(self, digest: bytes, principal: Principal) -> None:
-        self._known[digest] = principal
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+    def _cache(self, digest: bytes, principal: Principal) -> None:
+        self._verified[digest] = principal
+        if len(self._verified) > _CACHED:
+            self._verified.popitem(last=False)

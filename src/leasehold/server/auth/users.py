@@ -1,4 +1,4 @@
-"""People with an account."""
+"""Queries of user accounts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Users:
-    """The users in the database. Addresses are given in lower case."""
+    """User accounts. Email addresses are passed in lower case."""
 
     def __init__(self, database: async_sessionmaker[AsyncSession]) -> None:
         self._database = database
 
     async def add(self, *, email: str, display_name: str, password_hash: str) -> UserRow:
-        """A new user; `AlreadyExists` if somebody has the address."""
+        """Create a user; `AlreadyExists` if the address is taken."""
         user = UserRow(
             id=new_id(),
             email=email,
@@ -32,27 +32,27 @@ class Users:
             created_at=time.time(),
         )
         try:
-            async with writing(self._database) as database:
-                database.add(user)
+            async with writing(self._database) as db:
+                db.add(user)
         except IntegrityError:
             # Without the cause: it quotes the row.
-            raise AlreadyExists("somebody has registered with this address already") from None
+            raise AlreadyExists("an account with this address already exists") from None
         return user
 
     async def with_email(self, email: str) -> UserRow | None:
-        """Who has the address."""
-        async with reading(self._database) as database:
-            return await database.scalar(select(UserRow).where(UserRow.email == email))
+        """The user with the address."""
+        async with reading(self._database) as db:
+            return await db.scalar(select(UserRow).where(UserRow.email == email))
 
     async def with_id(self, user_id: str) -> UserRow | None:
-        """Who has the id."""
-        async with reading(self._database) as database:
-            return await database.get(UserRow, user_id)
+        """The user with the id."""
+        async with reading(self._database) as db:
+            return await db.get(UserRow, user_id)
 
-    async def keep_password(self, user: UserRow, password_hash: str) -> None:
-        """Replace the hash that the user was found with, unless somebody else has replaced it meanwhile."""
-        async with writing(self._database) as database:
-            await database.execute(
+    async def replace_password(self, user: UserRow, password_hash: str) -> None:
+        """Replace the user's password hash, unless another request has replaced it by now."""
+        async with writing(self._database) as db:
+            await db.execute(
                 update(UserRow)
                 .where(UserRow.id == user.id, UserRow.password_hash == user.password_hash)
                 .values(password_hash=password_hash)

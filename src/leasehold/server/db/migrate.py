@@ -1,4 +1,4 @@
-"""Bringing the database up to date when a worker starts, however many start at once."""
+"""Migration of the database when a worker starts, safe for any number of concurrent starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import inspect, text
 
 from leasehold.errors import InvalidRequest, StoreUnavailable
-from leasehold.server.db.engine import close_engine, open_engine, unreachable
+from leasehold.server.db.engine import close_engine, connection_errors, open_engine
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 VERSION_TABLE = "leasehold_schema"
-"""Where the revision is kept. Not Alembic's usual name: somebody else's migrations may be in the same database."""
+"""The table of the revision. Not Alembic's default name, because other migrations may share the database."""
 
-# Any number that nobody else takes.
+# An arbitrary number.
 _ADVISORY_LOCK = 5_327_346_530
-_PATIENCE = 60
+_TIMEOUT = 60
 _MIGRATIONS = Path(__file__).with_name("migrations")
 
 
 async def migrate(engine: AsyncEngine) -> None:
-    """Bring the database to the newest revision, in one transaction: on return it is there.
+    """Migrate the database to the newest revision, in one transaction.
 
-    Whoever comes meanwhile waits. `InvalidRequest` if the database was made by a newer Leasehold, and
-    `StoreUnavailable` if it does not answer, or somebody else is at it for too long; nothing is changed then.
+    Concurrent calls wait for each other. `InvalidRequest` if a newer Leasehold has migrated the database, and
+    `StoreUnavailable` if it does not answer, or another process takes too long; nothing is changed then.
     """
-    # An engine of its own: it has more time, and settings that nobody else should meet.
-    own = open_engine(engine.url, patience=_PATIENCE, statement=None)
+    # An engine of its own, because it needs longer timeouts and other connection settings.
+    own = open_engine(engine.url, patience=_TIMEOUT, statement=None)
     try:
         async with own.connect() as connection:
             if own.dialect.name == "sqlite":
                 await _migrate_sqlite(connection)
             else:
                 await _migrate_postgresql(connection)
-    except unreachable() as error:
-        raise StoreUnavailable(f"the database cannot be brought up to date: {error}") from error
+    except connection_errors() as error:
+        raise StoreUnavailable(f"cannot migrate the database: {error}") from error
     finally:
         await close_engine(own)
 
@@ -47,45 +47,45 @@ async def migrate(engine: AsyncEngine) -> None:
 async def _migrate_sqlite(connection: AsyncConnection) -> None:
     raw = await connection.get_raw_connection()
     assert raw.driver_connection is not None
-    # Before the transaction, where it still counts. A table is changed by making a new one and dropping the old, which
-    # would take along every row that refers to it.
+    # Before the transaction, because it has no effect within one. A table is changed by creating a new one and dropping
+    # the old, which would delete every row that refers to it.
     await raw.driver_connection.execute("PRAGMA foreign_keys=OFF")
-    await connection.run_sync(upgrade)  # within BEGIN IMMEDIATE: the others wait for our end
-    if astray := (await connection.execute(text("PRAGMA foreign_key_check"))).all():
-        raise StoreUnavailable(f"after the migration {len(astray)} rows would refer to nothing")
+    await connection.run_sync(upgrade)  # within BEGIN IMMEDIATE, so the others wait
+    if orphans := (await connection.execute(text("PRAGMA foreign_key_check"))).all():
+        raise StoreUnavailable(f"after the migration {len(orphans)} rows would refer to missing rows")
     await connection.commit()
 
 
 async def _migrate_postgresql(connection: AsyncConnection) -> None:
-    await connection.execute(text(f"SET LOCAL lock_timeout = '{_PATIENCE}s'"))
-    # Given back with the transaction, however that ends.
+    await connection.execute(text(f"SET LOCAL lock_timeout = '{_TIMEOUT}s'"))
+    # Released with the transaction, however that ends.
     await connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})"))
     await connection.run_sync(upgrade)
     await connection.commit()
 
 
 def upgrade(connection: Connection) -> None:
-    """Bring the database to the newest revision, within the transaction of the connection."""
+    """Migrate to the newest revision, within the transaction of the connection."""
     if _revision_of(connection) == newest_revision():
         return
-    # Not at the top: most starts find the database up to date, and Alembic takes as long to load as it does to work.
+    # Not at the top, because most starts need no migration, and loading Alembic takes as long as migrating.
     from alembic import command  # noqa: PLC0415 - see above
     from alembic.runtime.migration import MigrationContext  # noqa: PLC0415 - see above
     from alembic.script import ScriptDirectory  # noqa: PLC0415 - see above
 
-    config = configuration(connection)
+    config = alembic_config(connection)
     here = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_heads()
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if unknown := set(here) - known:
         raise InvalidRequest(
-            f"the database was made by a newer Leasehold (its revision {', '.join(sorted(unknown))} is not known "
-            "here): install that one, or use another database"
+            f"a newer Leasehold has migrated the database (to the unknown revision {', '.join(sorted(unknown))}): "
+            "install that version, or use another database"
         )
     command.upgrade(config, "head")
 
 
 def newest_revision() -> str:
-    """The last one that there is a migration to; their files begin with it."""
+    """The newest revision. The names of the migration files start with theirs."""
     return max(path.name for path in (_MIGRATIONS / "versions").glob("[0-9]*.py")).partition("_")[0]
 
 
@@ -95,12 +95,12 @@ def _revision_of(connection: Connection) -> str | None:
     return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608 - a constant
 
 
-def configuration(connection: Connection) -> Config:
-    """Where the migrations are, and what to run them on. They are part of the package."""
+def alembic_config(connection: Connection) -> Config:
+    """Alembic's configuration for the migrations of this package on ``connection``."""
     from alembic.config import Config  # noqa: PLC0415 - as above
 
     config = Config()
-    # Doubled: the configuration's own syntax has a meaning for a single one.
+    # Doubled, because a single one has a meaning in the configuration's syntax.
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection

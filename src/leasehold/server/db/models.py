@@ -31,7 +31,7 @@ class Row(DeclarativeBase):
 
 
 class UserRow(Row):
-    """Somebody with an account. ``email`` is lower-case."""
+    """An account. ``email`` is lower-case."""
 
     __tablename__ = "users"
 
@@ -42,10 +42,10 @@ class UserRow(Row):
     created_at: Mapped[float]
 
 
-class SessionRow(Row):
-    """One signing-in and all that follows from it: every refresh token descends from one password.
+class LoginRow(Row):
+    """One login. Its refresh tokens all descend from one check of the password.
 
-    ``expires_at`` moves on with every refresh. ``ended_at`` is set once, by a logout or by a stolen refresh token.
+    ``expires_at`` advances with every refresh. ``ended_at`` is set once, by a logout or by a reused refresh token.
     """
 
     __tablename__ = "sessions"
@@ -63,7 +63,7 @@ class SessionRow(Row):
 
 
 class RefreshTokenRow(Row):
-    """A refresh token by its SHA-256. ``used_at`` is set once: a token is good for one refresh."""
+    """A refresh token by its SHA-256. ``used_at`` is set once: a token is valid for one refresh."""
 
     __tablename__ = "refresh_tokens"
     __table_args__ = (Index(None, "session_id"),)
@@ -76,7 +76,7 @@ class RefreshTokenRow(Row):
 
 
 class ApplicationRow(Row):
-    """Something that a team works on."""
+    """What a team works on: projects, documents and members."""
 
     __tablename__ = "applications"
 
@@ -86,7 +86,7 @@ class ApplicationRow(Row):
 
 
 class MemberRow(Row):
-    """What a user may do in an application."""
+    """The role of a user in an application."""
 
     __tablename__ = "members"
     __table_args__ = (
@@ -105,7 +105,7 @@ class MemberRow(Row):
 
 
 class ProjectRow(Row):
-    """A part of an application. Its members are the application's."""
+    """A part of an application, with the same members."""
 
     __tablename__ = "projects"
     __table_args__ = (Index(None, "application_id"),)
@@ -119,9 +119,9 @@ class ProjectRow(Row):
 class DocumentRow(Row):
     """A document and its current version. It belongs to an application, or to a project, or else to its owner alone.
 
-    ``content`` is JSON. ``fence`` is the newest grant of its lock, made to ``fence_user_id`` at ``fence_tab``
-    (a digest; empty for the nameless tab). ``unchanged_save`` is a digest of the newest save that changed
-    nothing, and so left no version by which it could be told when it is asked again.
+    ``content`` is JSON. ``fence`` is the newest grant of its lock, to ``fence_user_id`` in ``fence_tab`` (a digest;
+    empty for the nameless tab). ``unchanged_save`` is a digest of the newest save that changed nothing, and so left no
+    version by which its retry could be recognised.
     """
 
     __tablename__ = "documents"
@@ -142,7 +142,7 @@ class DocumentRow(Row):
     version: Mapped[int] = mapped_column(BigInteger, default=0)
     content: Mapped[str] = mapped_column(Text)
     fence: Mapped[int] = mapped_column(BigInteger, default=0)
-    # Not foreign keys: a grant is noted as the lock store made it.
+    # Not foreign keys: a grant is recorded as the lock store made it.
     fence_user_id: Mapped[str | None] = mapped_column(String(36))
     fence_tab: Mapped[str | None] = mapped_column(String(128))
     unchanged_save: Mapped[str | None] = mapped_column(String(64))
@@ -152,7 +152,7 @@ class DocumentRow(Row):
 
 
 class VersionRow(Row):
-    """What a document was at one version, who wrote it, and under which grant."""
+    """The content of a document at one version, its author, and the fence of the grant."""
 
     __tablename__ = "versions"
 
@@ -167,9 +167,9 @@ class VersionRow(Row):
 
 
 class DraftRow(Row):
-    """A save that could not become a version, kept beside the document.
+    """A save that could not become a version.
 
-    ``content_hash`` is the SHA-256 of ``content``. One row for one save, however often it is asked for.
+    ``content_hash`` is the SHA-256 of ``content``. Retries of a save share one row.
     """
 
     __tablename__ = "drafts"

@@ -1,4 +1,4 @@
-"""Connections to SQLite, each with the thread in which its driver works."""
+"""SQLite connections, each with the thread of its driver."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ if TYPE_CHECKING:
 
 
 class SqliteConnections:
-    """Opens the connections of one engine as we want them, and knows all of them, so that closing leaves none behind.
+    """Opens the connections of one engine, and records them, so that closing leaves none behind.
 
-    A statement that was cancelled runs on in its thread, which tells the event loop when it is done. Without waiting,
-    that loop may be closed by then. And a connection whose making was cancelled at the last moment is in no pool.
+    A cancelled statement runs on in its thread, which calls the event loop when it is done. Without waiting, that loop
+    may be closed by then. And a connection that was cancelled while it connected is in no pool.
     """
 
-    def __init__(self, *, patience: float) -> None:
-        self._patience = patience
-        self._made: dict[Thread, aiosqlite.Connection] = {}
+    def __init__(self, *, timeout: float) -> None:
+        self._timeout = timeout
+        self._opened: dict[Thread, aiosqlite.Connection] = {}
 
-    def instead(self, _dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> None:
-        """Listen to the engine's "do_connect": what it opens is opened here.
+    def on_connect(
+        self, _dialect: object, _record: object, _arguments: object, options: dict[str, Any]
+    ) -> None:
+        """A listener of the engine's "do_connect" that opens the connection here.
 
-        Its "connect" would be too late: what is cancelled while it connects never gets there, and has a thread too.
+        "connect" would be too late: a connection that is cancelled while it connects never gets there, but has a thread.
         """
         options["async_creator_fn"] = self._open
 
-    async def end(self, within: float = 5) -> None:
-        """Return when all are closed and no thread is at work, or after ``within`` seconds."""
+    async def close(self, within: float = 5) -> None:
+        """Close all connections. Returns when their threads have ended, or after ``within`` seconds."""
         for connection in self._alive().values():
             connection.stop()  # pyright: ignore[reportUnknownMemberType] - its future has no type
         await asyncio.to_thread(self._join, monotonic() + within)
@@ -42,24 +44,24 @@ class SqliteConnections:
             thread.join(max(0, give_up_at - monotonic()))
 
     def _alive(self) -> dict[Thread, aiosqlite.Connection]:
-        return {thread: made for thread, made in self._made.items() if thread.is_alive()}
+        return {thread: made for thread, made in self._opened.items() if thread.is_alive()}
 
     def _open(self, *arguments: Any, **options: Any) -> aiosqlite.Connection:
         made = aiosqlite.Connection(lambda: self._connect(*arguments, **options), iter_chunk_size=64)
-        # Private, but SQLAlchemy itself does the same, and there is no other way.
+        # Private, but SQLAlchemy uses it too, and there is no other way.
         thread: Thread = made._thread  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - see above
         thread.daemon = True
-        self._made = {**self._alive(), thread: made}
+        self._opened = {**self._alive(), thread: made}
         return made
 
     def _connect(self, *arguments: Any, **options: Any) -> sqlite3.Connection:
-        """In the thread of the connection, so it may wait."""
-        # The driver's own idea of when to begin a transaction is switched off: see `leasehold.server.db.engine`.
-        options |= {"timeout": self._patience, "isolation_level": None}
+        """Connect. This runs in the thread of the connection, so it may block."""
+        # The driver's implicit transactions are off: see `leasehold.server.db.engine`.
+        options |= {"timeout": self._timeout, "isolation_level": None}
         connection = sqlite3.connect(*arguments, **options)
         try:
-            self._write_ahead(connection)
-            # FULL: a save that was acknowledged survives a power cut.
+            self._enable_wal(connection)
+            # FULL, so that an acknowledged save survives a power cut.
             for pragma in ("synchronous=FULL", "foreign_keys=ON"):
                 connection.execute(f"PRAGMA {pragma}")
         except BaseException:
@@ -67,10 +69,10 @@ class SqliteConnections:
             raise
         return connection
 
-    def _write_ahead(self, connection: sqlite3.Connection) -> None:
-        # It stays with the file, so only the first who come to a new one change it: each needs the file for itself,
-        # and SQLite refuses at once where several want that. Its own patience is for transactions.
-        give_up_at = monotonic() + self._patience
+    def _enable_wal(self, connection: sqlite3.Connection) -> None:
+        # The mode is stored in the file, so only the first connections to a new one change it. Each needs exclusive
+        # access, which SQLite refuses at once if several want it: its own timeout is for transactions only.
+        give_up_at = monotonic() + self._timeout
         while True:
             try:
                 connection.execute("PRAGMA journal_mode=WAL")

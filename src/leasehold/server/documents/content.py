@@ -1,4 +1,4 @@
-"""Content as it is kept: JSON in one spelling, so that equal contents are equal texts."""
+"""Document content as canonical JSON, so that equal contents are equal texts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from leasehold.documents.ports import Content
 
 MAX_DEPTH = 200
-"""Containers inside containers. Whoever reads JSON gives up somewhere above this."""
+"""Levels of nesting. JSON readers give up somewhere above this."""
 
 
 def encode_content(content: Content) -> str:
-    """The one spelling of ``content``, whatever the order of its keys.
+    """Canonical JSON of ``content``, independent of the order of its keys.
 
-    Raises `InvalidRequest` for what could be kept but not sent again: NaN and infinity, halves of characters,
+    Raises `InvalidRequest` for what could be stored but not sent again: NaN and infinity, unpaired surrogates, and
     more than `MAX_DEPTH` levels.
     """
     _check(content)
@@ -27,25 +27,25 @@ def encode_content(content: Content) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidRequest("content must be valid Unicode: it has half of a surrogate pair") from None
+        raise InvalidRequest("content contains an unpaired surrogate") from None
     return text
 
 
 def check_size(content: Content, *, at_most: int) -> int:
-    """How many bytes it takes; `InvalidRequest` if that is more than allowed."""
+    """The size in bytes; `InvalidRequest` above ``at_most``."""
     size = len((content if isinstance(content, str) else encode_content(content)).encode(errors="replace"))
     if size > at_most:
-        raise InvalidRequest(f"content may take {at_most} bytes, not {size}")
+        raise InvalidRequest(f"content has {size} bytes, and at most {at_most} are allowed")
     return size
 
 
 def decode_content(text: str) -> Content:
-    """What was encoded."""
+    """Reverse `encode_content`."""
     return json.loads(text)
 
 
 def hash_of(encoded: str) -> str:
-    """The SHA-256 of encoded content, in hexadecimal."""
+    """The SHA-256 of encoded content in hexadecimal."""
     return hashlib.sha256(encoded.encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Two contents, line by line."""
+"""Unified diffs of document contents."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ if TYPE_CHECKING:
     from leasehold.documents.ports import Content
 
 _CONTEXT = 3
-# The time that it takes to find the smallest difference grows with the square. Longer contents get a coarse one.
-_MOST_LINES = 1000
+# Finding the smallest difference takes quadratic time, so longer contents get a coarse one.
+_MAX_LINES = 1000
 
 
 def unified_diff(old: Content, new: Content) -> list[str]:
-    """The lines of a unified diff, without the names of files; none if there is no difference.
-
-    JSON objects are compared as people would write them.
-    """
+    """The lines of a unified diff without file names; empty for equal contents. JSON objects are compared indented."""
     before, after = _lines(old), _lines(new)
-    if max(len(before), len(after)) > _MOST_LINES:
+    if max(len(before), len(after)) > _MAX_LINES:
         return _from_first_to_last_change(before, after)
     return list(difflib.unified_diff(before, after, lineterm="", n=_CONTEXT))[2:]
 
@@ -51,5 +48,5 @@ def _from_first_to_last_change(before: list[str], after: list[str]) -> list[str]
 
 
 def _range(start: int, end: int) -> str:
-    # Lines count from 1, but a range without any is named by the line before it.
+    # Lines count from 1, but an empty range is named by the line before it.
     return f"{start + 1 if end > start else start},{end - start}"

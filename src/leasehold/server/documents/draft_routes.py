@@ -1,18 +1,18 @@
-"""What was rescued: looking at it, restoring it, discarding it."""
+"""Routes of drafts."""
 
 import asyncio
 from functools import cache
+from typing import Annotated
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from leasehold.documents import audit
-from leasehold.documents.access_control import PermissionCheck
 from leasehold.documents.outcomes import SaveAnswer
-from leasehold.documents.ports import Grant
+from leasehold.documents.ports import Access, Grant
 from leasehold.documents.state import Person
 from leasehold.errors import NotAllowed
-from leasehold.server.auth.dependencies import CurrentUser
+from leasehold.server.auth.dependencies import CurrentEditor, CurrentUser, require
 from leasehold.server.documents.diff import unified_diff
 from leasehold.server.documents.draft_schemas import (
     Comparison,
@@ -20,49 +20,38 @@ from leasehold.server.documents.draft_schemas import (
     Draft,
     DraftSummary,
     Restoring,
-    show_draft,
 )
 from leasehold.server.documents.drafts import Drafts
-from leasehold.server.documents.save_response import is_lost, tell_saved
-from leasehold.server.documents.schemas import SavedContent
-from leasehold.server.editors import CurrentEditor
-from leasehold.server.http.openapi_responses import ALLOWED, ALLOWED_OR_STILL_A_DRAFT, ALLOWED_UNLESS
-from leasehold.server.http.paging import Asks, Page
-from leasehold.server.ids import PathId
+from leasehold.server.documents.save_response import ALLOWED_OR_STILL_A_DRAFT, is_lost, save_response
+from leasehold.server.documents.schemas import SavedContent, show_saved
+from leasehold.server.http.fields import PathId
+from leasehold.server.http.paging import AskedPage, Page
+from leasehold.server.http.problems import ALLOWED, ALLOWED_UNLESS
 from leasehold.server.services import UsesServices
 
 
 @cache
-def drafts_router() -> APIRouter:
+def draft_router() -> APIRouter:
     """``/api/documents/{document_id}/drafts``."""
     router = APIRouter(prefix="/api/documents/{document_id}/drafts", tags=["drafts"])
 
-    @router.get("", responses=ALLOWED)
-    async def list_drafts(
-        document_id: PathId, which: Asks, user: CurrentUser, services: UsesServices
-    ) -> Page[DraftSummary]:
-        """For editors: open ones first, newest first."""
-        await PermissionCheck(services.access).check(user.user_id, document_id, "editor")
-        found = await Drafts(services.sessions, document_id).all(which=which)
-        return which.page(found, lambda each: DraftSummary(**show_draft(each)))
+    @router.get("", responses=ALLOWED, dependencies=[require("editor")])
+    async def list_drafts(document_id: PathId, page: AskedPage, services: UsesServices) -> Page[DraftSummary]:
+        """List the drafts, open ones first, then newest first, for editors."""
+        found = await Drafts(services.database, document_id).all(page=page)
+        return page.build(found, lambda each: DraftSummary(**show_saved(each)))
 
-    @router.get("/{draft_id}", responses=ALLOWED)
-    async def get_draft(
-        document_id: PathId, draft_id: PathId, user: CurrentUser, services: UsesServices
-    ) -> Draft:
-        """For editors."""
-        await PermissionCheck(services.access).check(user.user_id, document_id, "editor")
-        return Draft(**show_draft(await Drafts(services.sessions, document_id).get(draft_id)))
+    @router.get("/{draft_id}", responses=ALLOWED, dependencies=[require("editor")])
+    async def get_draft(document_id: PathId, draft_id: PathId, services: UsesServices) -> Draft:
+        """Get a draft, for editors."""
+        return Draft(**show_saved(await Drafts(services.database, document_id).get(draft_id)))
 
-    @router.get("/{draft_id}/compare", responses=ALLOWED)
-    async def compare_draft(
-        document_id: PathId, draft_id: PathId, user: CurrentUser, services: UsesServices
-    ) -> Comparison:
-        """For editors: the draft beside what it was made from and what the document is now."""
-        await PermissionCheck(services.access).check(user.user_id, document_id, "editor")
-        found = await Drafts(services.sessions, document_id).compare(draft_id)
-        draft = Draft(**show_draft(found.draft))
-        # In a thread: long texts take long.
+    @router.get("/{draft_id}/compare", responses=ALLOWED, dependencies=[require("editor")])
+    async def compare_draft(document_id: PathId, draft_id: PathId, services: UsesServices) -> Comparison:
+        """Compare a draft with its base version and the current document, for editors."""
+        found = await Drafts(services.database, document_id).compare(draft_id)
+        draft = Draft(**show_saved(found.draft))
+        # In a thread, because long texts take long.
         diff = await asyncio.to_thread(unified_diff, found.current, draft.content)
         return Comparison(
             draft=draft,
@@ -71,28 +60,35 @@ def drafts_router() -> APIRouter:
             diff=diff,
         )
 
-    @router.post("/{draft_id}/restore", response_model=SavedContent, responses=ALLOWED_OR_STILL_A_DRAFT)
+    @router.post(
+        "/{draft_id}/restore",
+        response_model=SavedContent,
+        responses=ALLOWED_OR_STILL_A_DRAFT,
+        dependencies=[require("editor")],
+    )
     async def restore_draft(
         document_id: PathId, draft_id: PathId, asked: Restoring, editor: CurrentEditor, services: UsesServices
     ) -> Response:
-        """For editors who hold the lock: it becomes a new version. Otherwise 409, and it is still a draft."""
-        await PermissionCheck(services.access).check(editor.user_id, document_id, "editor")
+        """Save a draft as a new version, for editors who hold the lock. Otherwise 409, and it is still a draft."""
         grant = Grant(document_id, editor, int(asked.fence))
-        outcome = await Drafts(services.sessions, document_id).restore(draft_id, grant, asked.base_version)
-        return tell_saved(SaveAnswer(outcome, await is_lost(services.locks, grant)))
+        outcome = await Drafts(services.database, document_id).restore(draft_id, grant, asked.base_version)
+        return save_response(SaveAnswer(outcome, await is_lost(services.locks, grant)))
 
     @router.post("/{draft_id}/discard", responses=ALLOWED_UNLESS)
     async def discard_draft(
-        document_id: PathId, draft_id: PathId, user: CurrentUser, services: UsesServices
+        document_id: PathId,
+        draft_id: PathId,
+        user: CurrentUser,
+        access: Annotated[Access, require("viewer")],
+        services: UsesServices,
     ) -> Draft:
-        """For its author, and for owners. It is kept, but not open any more."""
-        access = await PermissionCheck(services.access).check(user.user_id, document_id, "viewer")
-        drafts = Drafts(services.sessions, document_id)
+        """Settle a draft without restoring it, for its author and for owners. It is kept."""
+        drafts = Drafts(services.database, document_id)
         draft = await drafts.get(draft_id)
         if access.role != "owner" and draft.author_id != user.user_id:
             facts = {"needs": "owner", "why": "not the draft's author"}
             audit.note("access_refused", document_id=document_id, person=Person(user.user_id, ""), **facts)
-            raise NotAllowed("this is for its author, and for owners")
-        return Draft(**show_draft(await drafts.discard(draft_id, by=user.user_id)))
+            raise NotAllowed("only the draft's author and owners may discard it")
+        return Draft(**show_saved(await drafts.discard(draft_id, by=user.user_id)))
 
     return router

@@ -1,15 +1,14 @@
-"""Drafts as JSON: saves that could not become versions."""
+"""JSON schemas of drafts."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from leasehold.documents.http.schemas import Asked, Fence, Instant, Told
 from leasehold.documents.ports import RescueReason
-from leasehold.server.documents.content import decode_content
 from leasehold.server.documents.schemas import AskedFence, KeptContent, Number
 
 
 class DraftSummary(Told):
-    """A draft, without its content. It is open until somebody restores or discards it."""
+    """A draft without its content. It is open until it is restored or discarded."""
 
     id: str
     document_id: str
@@ -31,17 +30,17 @@ class Draft(DraftSummary):
 
 
 class ContentAt(Told):
-    """What a document was at a version."""
+    """The content of a document at a version."""
 
     version: int
     content: KeptContent
 
 
 class Comparison(Told):
-    """A draft beside what it was made from and what the document is now.
+    """A draft, its base version and the current document.
 
-    ``base`` is null if there never was such a version. ``diff`` has the lines of a unified diff from ``current`` to the
-    draft: what restoring it would change. JSON is compared as it is usually written.
+    ``base`` is null if that version never existed. ``diff`` has the lines of a unified diff from ``current`` to the
+    draft: what restoring it would change. JSON is compared indented.
     """
 
     draft: Draft
@@ -51,16 +50,7 @@ class Comparison(Told):
 
 
 class Restoring(Asked):
-    """The grant under which the draft is to become a version, and the version that it is to follow."""
+    """The grant under which the draft becomes a version, and the version that it follows."""
 
     base_version: Number
     fence: AskedFence
-
-
-def show_draft(row: Any) -> dict[str, Any]:
-    """The members of a `DraftSummary`, and of a `Draft` if the row has content."""
-    members = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
-    members["fence"] = str(members["fence"])
-    if "content" in members:
-        members["content"] = decode_content(members["content"])
-    return members

@@ -1,19 +1,19 @@
-"""Who edits what, right now."""
+"""Route of the documents that are being edited."""
 
 from functools import cache
 
 from fastapi import APIRouter
 
 from leasehold.documents.http.schemas import Lock, Told, lock_of
-from leasehold.server.documents.locked_documents import find_locked
-from leasehold.server.editors import CurrentEditor
-from leasehold.server.http.openapi_responses import SIGNED_IN
-from leasehold.server.http.paging import Asks, Page
+from leasehold.server.auth.dependencies import ANY_USER, CurrentEditor
+from leasehold.server.documents.locked_documents import find_locked_documents
+from leasehold.server.http.paging import AskedPage, Page
+from leasehold.server.http.problems import SIGNED_IN
 from leasehold.server.services import UsesServices
 
 
 class EditedDocument(Told):
-    """A document that somebody edits. ``application_id`` is that of its project, if it is in one."""
+    """A document that is being edited. ``application_id`` is that of its project, if it is in one."""
 
     document_id: str
     title: str
@@ -24,14 +24,18 @@ class EditedDocument(Told):
 
 
 @cache
-def editing_now_router() -> APIRouter:
+def lock_list_router() -> APIRouter:
     """``/api/locks``."""
     router = APIRouter(prefix="/api/locks", tags=["locks"])
 
-    @router.get("", responses=SIGNED_IN)
-    async def list_locks(which: Asks, editor: CurrentEditor, services: UsesServices) -> Page[EditedDocument]:
-        """For owners: what is edited now in their applications. Go on with ``next_offset`` even if a page is empty."""
-        found = await find_locked(services.sessions, services.locks, owner_id=editor.user_id, which=which)
+    @router.get("", responses=SIGNED_IN, dependencies=[ANY_USER])
+    async def list_locks(
+        page: AskedPage, editor: CurrentEditor, services: UsesServices
+    ) -> Page[EditedDocument]:
+        """List what is being edited in the caller's own applications. A page may be empty and still have a ``next_offset``."""
+        found = await find_locked_documents(
+            services.database, services.locks, owner_id=editor.user_id, page=page
+        )
         items = [
             EditedDocument(
                 document_id=row.document_id,

@@ -1,4 +1,4 @@
-"""Which documents of somebody's applications are locked now."""
+"""The query of the documents that are locked now."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ if TYPE_CHECKING:
 
     from leasehold.documents.locks import DocumentLocks
     from leasehold.documents.state import LockState
-    from leasehold.server.http.paging import Slice
+    from leasehold.server.http.paging import PageQuery
 
 _BATCH = 200
-_MOST_LOOKED_AT = 2000
+_MAX_ROWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Locked:
-    """Documents with their locks; ``next_offset`` is where to go on, None at the end."""
+class LockedDocuments:
+    """Documents with their locks; ``next_offset`` is None at the end."""
 
     locked: list[tuple[Row[*tuple[Any, ...]], LockState]]
     next_offset: int | None
 
 
-async def find_locked(
-    sessions: async_sessionmaker[AsyncSession], locks: DocumentLocks, *, owner_id: str, which: Slice
-) -> Locked:
-    """At most ``which.limit`` documents that are locked, of applications that ``owner_id`` owns.
+async def find_locked_documents(
+    database: async_sessionmaker[AsyncSession], locks: DocumentLocks, *, owner_id: str, page: PageQuery
+) -> LockedDocuments:
+    """At most ``page.limit`` locked documents of the applications that ``owner_id`` owns.
 
-    Offsets count the documents that were ever locked, by their newest grant. Not all of them are looked at in one call.
+    Offsets count the documents that were ever locked, by their newest grant. One call does not read all of them.
     """
     found: list[tuple[Row[*tuple[Any, ...]], LockState]] = []
-    offset = which.offset
-    while offset < which.offset + _MOST_LOOKED_AT:
-        async with reading(sessions) as session:
-            rows = (await session.execute(_candidates(owner_id).limit(_BATCH).offset(offset))).all()
+    offset = page.offset
+    while offset < page.offset + _MAX_ROWS:
+        async with reading(database) as db:
+            rows = (await db.execute(_candidates(owner_id).limit(_BATCH).offset(offset))).all()
         states = {state.document_id: state for state in await locks.states([row.document_id for row in rows])}
         for row in rows:
             offset += 1
             state = states.get(row.document_id)
             if state is not None and state.is_locked:
                 found.append((row, state))
-                if len(found) == which.limit:
-                    return Locked(found, offset)
+                if len(found) == page.limit:
+                    return LockedDocuments(found, offset)
         if len(rows) < _BATCH:
-            return Locked(found, None)
-    return Locked(found, offset)
+            return LockedDocuments(found, None)
+    return LockedDocuments(found, offset)
 
 
 def _candidates(owner_id: str) -> Any:
@@ -70,6 +70,6 @@ def _candidates(owner_id: str) -> Any:
         .join(ApplicationRow, ApplicationRow.id == SCOPE)
         .join(MemberRow, MemberRow.application_id == ApplicationRow.id)
         .where(MemberRow.user_id == owner_id, MemberRow.role == "owner", DocumentRow.fence > 0)
-        # A document that is locked has got its newest grant lately, or not so long ago.
+        # Locked documents tend to have the newest grants.
         .order_by(DocumentRow.fence.desc(), DocumentRow.id)
     )

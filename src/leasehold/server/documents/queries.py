@@ -1,4 +1,4 @@
-"""The documents that somebody can see, and what is true of them besides their content's history."""
+"""Queries of documents, without their locks, versions and drafts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leasehold.errors import NotFound
 from leasehold.server.db.engine import reading, writing
 from leasehold.server.db.models import DocumentRow, MemberRow, ProjectRow, UserRow, new_id
 from leasehold.server.documents.content import encode_content
-from leasehold.server.ids import is_id
+from leasehold.server.http.fields import is_id
 from leasehold.server.teams.access import SCOPE, access_of, require_role, select_documents
 from leasehold.server.teams.projects import require_project
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Row, Select
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-    from leasehold.server.http.paging import Slice
+    from leasehold.server.auth.dependencies import Caller
+    from leasehold.server.http.paging import PageQuery
 
 _SHOWN = (
     DocumentRow.id,
@@ -45,48 +46,46 @@ _ONE = (
 
 
 class Documents:
-    """What somebody may change is asked before; what they read here they may see."""
+    """Documents. Reads check the permission in their query; before other changes callers check it."""
 
-    def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
-        self._sessions = sessions
+    def __init__(self, database: async_sessionmaker[AsyncSession]) -> None:
+        self._database = database
 
-    async def add(
-        self, title: str, *, owner_id: str, application_id: str | None, project_id: str | None
-    ) -> str:
-        """The id of a new, empty document. `NotFound` and `NotAllowed` if the owner cannot edit where it belongs."""
+    async def add(self, title: str, *, by: Caller, application_id: str | None, project_id: str | None) -> str:
+        """Create an empty document; its id. `NotFound` or `NotAllowed` without the role in its application."""
         now = time.time()
         document = DocumentRow(
             id=new_id(),
             title=title,
-            owner_id=owner_id,
+            owner_id=by.user_id,
             application_id=application_id,
             project_id=project_id,
             content=encode_content(""),
             created_at=now,
             updated_at=now,
-            updated_by=owner_id,
+            updated_by=by.user_id,
         )
         try:
-            async with writing(self._sessions) as session:
+            async with writing(self._database) as db:
                 if application_id is not None:
-                    await require_role(session, owner_id, application_id, "editor")
+                    await require_role(db, application_id, by)
                 if project_id is not None:
-                    await require_project(session, owner_id, project_id, "editor")
-                session.add(document)
-        except IntegrityError:  # it was deleted meanwhile
-            raise NotFound("there is no such application or project") from None
+                    await require_project(db, project_id, by)
+                db.add(document)
+        except IntegrityError:  # its application or project has just been deleted
+            raise NotFound("application or project not found") from None
         return document.id
 
     async def of_user(
         self,
         user_id: str,
         *,
-        which: Slice,
+        page: PageQuery,
         application_id: str | None = None,
         project_id: str | None = None,
         personal: bool | None = None,
     ) -> Sequence[Row[*tuple[Any, ...]]]:
-        """Those that the user may see, newest change first."""
+        """The documents that the user may see, newest change first."""
         wanted = _seen_by_user(select_documents(*_SHOWN))
         if application_id is not None:
             wanted = wanted.where(SCOPE == application_id)  # noqa: SIM300 - the column comes first
@@ -95,36 +94,36 @@ class Documents:
         if personal is not None:
             wanted = wanted.where(SCOPE.is_(None) if personal else SCOPE.is_not(None))
         wanted = wanted.order_by(DocumentRow.updated_at.desc(), DocumentRow.id)
-        async with reading(self._sessions) as session:
-            return (await session.execute(which.of(wanted), {"user_id": user_id})).all()
+        async with reading(self._database) as db:
+            return (await db.execute(page.apply(wanted), {"user_id": user_id})).all()
 
-    async def get(self, document_id: str, *, user_id: str) -> Row[*tuple[Any, ...]]:
-        """For viewers: the document as it is, with the user's role in it."""
-        found = _Found(self._sessions)
-        await PermissionCheck(found).check(user_id, document_id, "viewer")
-        return found.row
+    async def get(self, document_id: str, *, by: Caller) -> Row[*tuple[Any, ...]]:
+        """The document, with the caller's role in it."""
+        policy = _ReadingPolicy(self._database)
+        await PermissionCheck(policy).check(by.user_id, document_id, by.needs)
+        return policy.row
 
     async def rename(self, document_id: str, title: str, *, user_id: str) -> None:
-        """Another title. That is a change of the document, but no new version."""
+        """Change the title. This makes no new version."""
         changed = {"title": title, "updated_at": time.time(), "updated_by": user_id}
-        async with writing(self._sessions) as session:
-            await session.execute(update(DocumentRow).where(DocumentRow.id == document_id).values(changed))
+        async with writing(self._database) as db:
+            await db.execute(update(DocumentRow).where(DocumentRow.id == document_id).values(changed))
 
 
-class _Found(AccessPolicy):
-    """A document that is read together with what the reader may do: in one query, so that both are true at once."""
+class _ReadingPolicy(AccessPolicy):
+    """Reads a document together with the user's access: in one query, so that they are consistent."""
 
     row: Row[*tuple[Any, ...]]
 
-    def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
-        self._sessions = sessions
+    def __init__(self, database: async_sessionmaker[AsyncSession]) -> None:
+        self._database = database
 
     async def access(self, user_id: str, document_id: str) -> Access | None:
         if not is_id(document_id):
             return None
-        asked = {"document_id": document_id, "user_id": user_id}
-        async with reading(self._sessions) as session:
-            row = (await session.execute(_ONE, asked)).one_or_none()
+        parameters = {"document_id": document_id, "user_id": user_id}
+        async with reading(self._database) as db:
+            row = (await db.execute(_ONE, parameters)).one_or_none()
         if row is None:
             return None
         self.row = row
@@ -132,7 +131,7 @@ class _Found(AccessPolicy):
 
 
 def _seen_by_user(query: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
-    # As lists of ids, which have an index each: by the joined membership every document of everybody would be read.
+    # By lists of ids, because each has an index: by the joined membership, every document would be read.
     applications = select(MemberRow.application_id).where(MemberRow.user_id == bindparam("user_id"))
     projects = select(ProjectRow.id).where(ProjectRow.application_id.in_(applications))
     is_personal = and_(DocumentRow.application_id.is_(None), DocumentRow.project_id.is_(None))

@@ -1,4 +1,4 @@
-"""What becomes of a save, within a transaction that holds the document's row."""
+"""Saves: a new version or a draft, in a transaction that holds the document's row."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import Table, and_, bindparam, insert, select, update
 
+from leasehold.documents.access_control import document_not_found
 from leasehold.documents.ports import Rescued, RescueReason, Save, Saved
-from leasehold.errors import NotFound
 from leasehold.server.db.models import DocumentRow, DraftRow, VersionRow, new_id
 from leasehold.server.documents.content import hash_of
-from leasehold.server.ids import is_id
+from leasehold.server.http.fields import is_id
 
 if TYPE_CHECKING:
     from sqlalchemy import Row
     from sqlalchemy.ext.asyncio import AsyncSession
 
-# The tables themselves: what is asked for here is too small to pay for the mapper's objects.
+# Tables instead of mapped objects, because these statements are too small to pay for the mapper.
 DOCUMENTS = cast("Table", DocumentRow.__table__)
 VERSIONS = cast("Table", VersionRow.__table__)
 DRAFTS = cast("Table", DraftRow.__table__)
@@ -43,21 +43,18 @@ _MADE = select(VERSIONS.c.fence, VERSIONS.c.author_id, VERSIONS.c.content).where
 _UPDATE = update(DOCUMENTS).where(_IS_DOCUMENT)
 
 
-async def lock_row(session: AsyncSession, document_id: str) -> Row[*tuple[Any, ...]]:
-    """The document as the last who held its row left it. From here to the commit it is ours.
-
-    Raises `NotFound` if there is no such document.
-    """
+async def lock_row(db: AsyncSession, document_id: str) -> Row[*tuple[Any, ...]]:
+    """Lock and return the document's row; `NotFound` for an unknown document."""
     row = None
     if is_id(document_id):
-        row = (await session.execute(_LOCK_ROW, {"document": document_id})).one_or_none()
+        row = (await db.execute(_LOCK_ROW, {"document": document_id})).one_or_none()
     if row is None:
-        raise NotFound("there is no such document")
+        raise document_not_found()
     return row
 
 
 def reason_to_rescue(row: Row[*tuple[Any, ...]], save: Save) -> RescueReason | None:
-    """Why the save must not become a version; None if it may."""
+    """The reason why the save must not become a version; None if it may."""
     if save.fence < row.fence:
         return "stale_fence"
     if (save.fence, save.editor.user_id, save.editor.tab) != (row.fence, row.fence_user_id, row.fence_tab):
@@ -65,43 +62,40 @@ def reason_to_rescue(row: Row[*tuple[Any, ...]], save: Save) -> RescueReason | N
     return None if save.base_version == row.version else "stale_base"
 
 
-async def keep(session: AsyncSession, row: Row[*tuple[Any, ...]], save: Save, content: str) -> Saved:
-    """Make it the next version, unless it changes nothing."""
+async def add_version(db: AsyncSession, row: Row[*tuple[Any, ...]], save: Save, content: str) -> Saved:
+    """Make the save the next version, unless it changes nothing."""
     document = {"document": save.document_id}
     if content == row.content:
         noted = {"unchanged_save": _digest(save, content)}
         if row.unchanged_save != noted["unchanged_save"]:
-            await session.execute(_UPDATE.values(noted), document)
+            await db.execute(_UPDATE.values(noted), document)
         return Saved(row.version)
     version, author, now = row.version + 1, save.editor.user_id, time.time()
     new = {"document_id": save.document_id, "number": version, "content": content, "fence": save.fence}
-    await session.execute(insert(VERSIONS).values(**new, author_id=author, created_at=now))
+    await db.execute(insert(VERSIONS).values(**new, author_id=author, created_at=now))
     changed = {"version": version, "content": content, "updated_by": author, "updated_at": now}
-    await session.execute(_UPDATE.values(changed), document)
+    await db.execute(_UPDATE.values(changed), document)
     return Saved(version)
 
 
-async def answered_before(
-    session: AsyncSession, row: Row[*tuple[Any, ...]], save: Save, content: str, reason: RescueReason | None
+async def find_earlier_outcome(
+    db: AsyncSession, row: Row[*tuple[Any, ...]], save: Save, content: str, reason: RescueReason | None
 ) -> Saved | None:
-    """The answer that this very save got when it was kept, if it was.
-
-    One that is asked again finds the row as its own version, or the next grant, left it.
-    """
+    """The outcome of the same save if it was made before: a retry after a lost reply gets the same one."""
     if reason == "not_holder":
-        return None  # the fence was never theirs
+        return None  # this editor never had the fence
     if row.unchanged_save == _digest(save, content):
         return Saved(save.base_version)
     number = save.base_version + 1
-    made = (await session.execute(_MADE, {"document": save.document_id, "number": number})).one_or_none()
+    made = (await db.execute(_MADE, {"document": save.document_id, "number": number})).one_or_none()
     kept = made is not None and tuple(made) == (save.fence, save.editor.user_id, content)
     return Saved(number) if kept else None
 
 
-async def rescue(
-    session: AsyncSession, row: Row[*tuple[Any, ...]], save: Save, content: str, reason: RescueReason
+async def add_draft(
+    db: AsyncSession, row: Row[*tuple[Any, ...]], save: Save, content: str, reason: RescueReason
 ) -> Rescued:
-    """Keep it as a draft, once."""
+    """Keep the save as a draft, once."""
     draft: dict[str, Any] = {
         "document_id": save.document_id,
         "author_id": save.editor.user_id,
@@ -110,7 +104,7 @@ async def rescue(
         "content_hash": hash_of(content),
     }
     same = and_(*(DRAFTS.c[name] == value for name, value in draft.items()))
-    kept = (await session.execute(select(DRAFTS.c.id, DRAFTS.c.reason).where(same))).one_or_none()
+    kept = (await db.execute(select(DRAFTS.c.id, DRAFTS.c.reason).where(same))).one_or_none()
     if kept is not None:
         return Rescued(kept.id, kept.reason, row.version)
     draft |= {
@@ -120,7 +114,7 @@ async def rescue(
         "status": "open",
         "created_at": time.time(),
     }
-    await session.execute(insert(DRAFTS).values(draft))
+    await db.execute(insert(DRAFTS).values(draft))
     return Rescued(draft["id"], reason, row.version)
 
 

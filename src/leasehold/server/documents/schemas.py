@@ -1,4 +1,4 @@
-"""Documents, their versions and saves as JSON."""
+"""JSON schemas of documents, versions and saves."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -13,16 +13,16 @@ from leasehold.server.teams.access import access_of
 
 
 def _as_whole(value: Any) -> Any:
-    # JSON has one kind of numbers: 1.0 is as whole as 1.
+    # JSON has one number type: 1.0 is as whole as 1.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-# What a JavaScript number holds exactly.
+# The integers that a JavaScript number holds exactly.
 Number = Annotated[int, Field(ge=0, le=2**53 - 1), BeforeValidator(_as_whole)]
-# As many digits as fit the database's column, whatever they are.
+# As many digits as fit the database's column.
 AskedFence = Annotated[
     str,
-    Field(pattern=r"^[0-9]{1,18}$", description="that came with the grant", examples=["1790000000000001"]),
+    Field(pattern=r"^[0-9]{1,18}$", description="from the grant", examples=["1790000000000001"]),
 ]
 _IN_BOTH: dict[str, Any] = {
     "required": ["application_id", "project_id"],
@@ -32,7 +32,7 @@ KeptContent = Annotated[Content, Field(description="text, or a JSON object")]
 
 
 class NewDocument(Asked):
-    """In an application, or in a project, or in neither: then it is personal."""
+    """A new document: in an application, in a project, or in neither, and then personal."""
 
     model_config = ConfigDict(json_schema_extra={"not": _IN_BOTH})
 
@@ -48,13 +48,13 @@ class NewDocument(Asked):
 
 
 class DocumentTitle(Asked):
-    """Another title."""
+    """A new title."""
 
     title: Name
 
 
 class DocumentSummary(Told):
-    """A document without its content. ``role`` is that of whoever asks; ``version`` is 0 before the first save."""
+    """A document without its content. ``role`` is the caller's; ``version`` is 0 before the first save."""
 
     id: str
     title: str
@@ -71,13 +71,13 @@ class DocumentSummary(Told):
 
 
 class Document(DocumentSummary):
-    """A document as it is now."""
+    """The current document."""
 
     content: KeptContent
 
 
 class NewContent(Asked):
-    """What an editor has made from ``base_version`` under the grant ``fence``."""
+    """Content that was made from ``base_version`` under the grant ``fence``."""
 
     content: KeptContent
     base_version: Number
@@ -87,14 +87,14 @@ class NewContent(Asked):
 
 
 class SavedContent(Told):
-    """``lock_lost``: whether the lock has ended meanwhile; null if that could not be found out."""
+    """``lock_lost``: true if the lock has ended by now; null if the lock store did not answer."""
 
     version: int
     lock_lost: bool | None
 
 
 class SaveRescued(Problem):
-    """409: it was kept as the draft ``draft_id``. The document is at ``version``."""
+    """409: the content is kept as the draft ``draft_id``. The document is at ``version``."""
 
     draft_id: str
     reason: RescueReason
@@ -127,8 +127,8 @@ def show_document(row: Any, user_id: str) -> dict[str, Any]:
     return members
 
 
-def show_version(row: Any) -> dict[str, Any]:
-    """The members of a `VersionSummary`, and of a `Version` if the row has content."""
+def show_saved(row: Any) -> dict[str, Any]:
+    """The members of a version or draft summary; with content if the row has it."""
     members = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name
     members["fence"] = str(members["fence"])
     if "content" in members:

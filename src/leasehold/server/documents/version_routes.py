@@ -1,4 +1,4 @@
-"""Saving, and what was saved."""
+"""Routes of saves and versions."""
 
 from functools import cache
 from typing import Annotated
@@ -6,61 +6,60 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from leasehold.documents.access_control import PermissionCheck
 from leasehold.documents.ports import Save
-from leasehold.server.auth.dependencies import CurrentUser
+from leasehold.server.auth.dependencies import CurrentEditor, require
 from leasehold.server.documents.content import check_size
-from leasehold.server.documents.save_response import tell_saved
+from leasehold.server.documents.save_response import ALLOWED_OR_RESCUED, save_response
 from leasehold.server.documents.schemas import (
     NewContent,
     SavedContent,
     Version,
     VersionSummary,
-    show_version,
+    show_saved,
 )
 from leasehold.server.documents.versions import Versions
-from leasehold.server.editors import CurrentEditor
-from leasehold.server.http.openapi_responses import ALLOWED, ALLOWED_OR_RESCUED
-from leasehold.server.http.paging import Asks, Page
-from leasehold.server.ids import PathId
+from leasehold.server.http.fields import PathId
+from leasehold.server.http.paging import AskedPage, Page
+from leasehold.server.http.problems import ALLOWED
 from leasehold.server.services import UsesServices
 
 
 @cache
-def versions_router() -> APIRouter:
+def version_router() -> APIRouter:
     """``/api/documents/{document_id}/content`` and ``…/versions``."""
     router = APIRouter(prefix="/api/documents/{document_id}", tags=["documents"])
 
-    @router.put("/content", response_model=SavedContent, responses=ALLOWED_OR_RESCUED)
+    @router.put(
+        "/content",
+        response_model=SavedContent,
+        responses=ALLOWED_OR_RESCUED,
+        dependencies=[require("editor")],
+    )
     async def save_content(
         document_id: PathId, asked: NewContent, editor: CurrentEditor, services: UsesServices
     ) -> Response:
-        """For editors who hold the lock. 409 if it could not become a version: then it is kept as a draft."""
-        await PermissionCheck(services.access).check(editor.user_id, document_id, "editor")
+        """Save, for editors who hold the lock. 409 if it cannot become a version: then it is kept as a draft."""
         size = check_size(asked.content, at_most=services.settings.max_content_bytes)
-        # Before anything is kept: whoever is refused still has the text, and asks again.
-        services.limiter.spend("content", editor.user_id, size)
+        # Counted before anything is kept: a refused client still has the text, and retries.
+        services.rate_limiter.spend("content", editor.user_id, size)
         save = Save(document_id, editor, asked.content, asked.base_version, int(asked.fence))
-        return tell_saved(await services.locks.save(save, release=asked.release, reason=asked.reason))
+        return save_response(await services.locks.save(save, release=asked.release, reason=asked.reason))
 
-    @router.get("/versions", responses=ALLOWED)
+    @router.get("/versions", responses=ALLOWED, dependencies=[require("viewer")])
     async def list_versions(
-        document_id: PathId, which: Asks, user: CurrentUser, services: UsesServices
+        document_id: PathId, page: AskedPage, services: UsesServices
     ) -> Page[VersionSummary]:
-        """For viewers, newest first."""
-        await PermissionCheck(services.access).check(user.user_id, document_id, "viewer")
-        found = await Versions(services.sessions).of(document_id, which=which)
-        return which.page(found, lambda each: VersionSummary(**show_version(each)))
+        """List the versions, newest first, for viewers."""
+        found = await Versions(services.database).of(document_id, page=page)
+        return page.build(found, lambda each: VersionSummary(**show_saved(each)))
 
-    @router.get("/versions/{version}", responses=ALLOWED)
+    @router.get("/versions/{version}", responses=ALLOWED, dependencies=[require("viewer")])
     async def get_version(
         document_id: PathId,
         version: Annotated[int, Path(ge=0, le=2**53 - 1)],
-        user: CurrentUser,
         services: UsesServices,
     ) -> Version:
-        """For viewers."""
-        await PermissionCheck(services.access).check(user.user_id, document_id, "viewer")
-        return Version(**show_version(await Versions(services.sessions).get(document_id, version)))
+        """Get a version, for viewers."""
+        return Version(**show_saved(await Versions(services.database).get(document_id, version)))
 
     return router

@@ -1,4 +1,4 @@
-"""What a document was at each of its versions."""
+"""Queries of document versions."""
 
 from __future__ import annotations
 
@@ -16,43 +16,35 @@ if TYPE_CHECKING:
     from sqlalchemy import Row
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-    from leasehold.server.http.paging import Slice
+    from leasehold.server.http.paging import PageQuery
 
-_SHOWN = (
+_VERSIONS = select(
     VersionRow.number.label("version"),
     VersionRow.author_id,
     UserRow.display_name.label("author_name"),
     VersionRow.fence,
     VersionRow.created_at,
-)
+).join(UserRow, UserRow.id == VersionRow.author_id)
 
 
 class Versions:
-    """Who may read them is asked before."""
+    """The versions of documents. Callers check permissions."""
 
-    def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
-        self._sessions = sessions
+    def __init__(self, database: async_sessionmaker[AsyncSession]) -> None:
+        self._database = database
 
-    async def of(self, document_id: str, *, which: Slice) -> Sequence[Row[*tuple[Any, ...]]]:
-        """Without their content, newest first."""
-        wanted = (
-            select(*_SHOWN)
-            .join(UserRow, UserRow.id == VersionRow.author_id)
-            .where(VersionRow.document_id == document_id)
-            .order_by(VersionRow.number.desc())
-        )
-        async with reading(self._sessions) as session:
-            return (await session.execute(which.of(wanted))).all()
+    async def of(self, document_id: str, *, page: PageQuery) -> Sequence[Row[*tuple[Any, ...]]]:
+        """The versions of a document without their content, newest first."""
+        wanted = _VERSIONS.where(VersionRow.document_id == document_id).order_by(VersionRow.number.desc())
+        async with reading(self._database) as db:
+            return (await db.execute(page.apply(wanted))).all()
 
     async def get(self, document_id: str, number: int) -> Row[*tuple[Any, ...]]:
-        """With its content. `NotFound` if there is none: the first is made by the first save."""
-        wanted = (
-            select(*_SHOWN, VersionRow.content)
-            .join(UserRow, UserRow.id == VersionRow.author_id)
-            .where(VersionRow.document_id == document_id, VersionRow.number == number)
-        )
-        async with reading(self._sessions) as session:
-            row = (await session.execute(wanted)).one_or_none()
+        """One version with its content. `NotFound` before the first save."""
+        is_wanted = VersionRow.document_id == document_id, VersionRow.number == number
+        wanted = _VERSIONS.add_columns(VersionRow.content).where(*is_wanted)
+        async with reading(self._database) as db:
+            row = (await db.execute(wanted)).one_or_none()
         if row is None:
-            raise NotFound("there is no such version")
+            raise NotFound("version not found")
         return row

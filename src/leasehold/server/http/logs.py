@@ -1,4 +1,4 @@
-"""What goes to stderr."""
+"""The configuration of logging to stderr."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 _FORMAT = "%(asctime)s %(levelname)s %(process)d %(request_id)s %(name)s: %(message)s"
 
 
-class WithRequestId(logging.Filter):
-    """Says to which request a line belongs, where it belongs to one."""
+class RequestIdFilter(logging.Filter):
+    """Adds the request id to log records."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every line pass."""
+        """Keep every record."""
         record.request_id = request_id.get()
         return True
 
 
 def configure_logs(settings: Settings) -> None:
-    """For a process of the server: our own lines as set, those of others only from warnings on."""
+    """Configure a process of the server: our loggers as set, those of other libraries from warnings on."""
     handler = logging.StreamHandler()
-    handler.addFilter(WithRequestId())
+    handler.addFilter(RequestIdFilter())
     handler.setFormatter(_formatter(settings))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("leasehold").setLevel(settings.log_level.upper())
 
 
 def lock_logger(settings: Settings) -> Any:
-    """Where what is done with locks is written: as all the other lines are."""
+    """The logger of lock operations, in the format of the other lines."""
     from leasehold.observe.logging import json_logger, text_logger  # noqa: PLC0415 - as below
 
     return json_logger() if settings.log_format == "json" else text_logger()
@@ -41,7 +41,7 @@ def lock_logger(settings: Settings) -> Any:
 def _formatter(settings: Settings) -> logging.Formatter:
     if settings.log_format == "text":
         return logging.Formatter(_FORMAT)
-    # Not at the top: the process that watches over the workers starts faster without.
+    # Not at the top, because the supervisor starts faster without it.
     from leasehold.observe.logging import JsonFormatter  # noqa: PLC0415 - see above
 
     return JsonFormatter()

@@ -1,72 +1,119 @@
-"""Around every request: its id, the browser's headers, a limit to its size, and an answer whatever happens inside.
-
-One layer of plain ASGI, because every layer is paid for by every request.
-"""
+"""ASGI middleware around every request: request id, security headers, body size limit, and a response in any case."""
 
 from __future__ import annotations
 
 import logging
+import secrets
+from itertools import count
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 
-from leasehold.documents.http.problems import MEDIA_TYPE, explain
-from leasehold.server.headers import OURS, headers_for
-from leasehold.server.request_ids import HEADER, RequestIds
+from leasehold.documents.http.problems import explain
+from leasehold.http_problems import MEDIA_TYPE
+from leasehold.observe.request_id import REQUEST_ID_HEADER, is_safe, request_id
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _log = logging.getLogger(__name__)
 
+_ID_HEADER = REQUEST_ID_HEADER.encode()
 _PROBLEM = MEDIA_TYPE.encode()
-# JSON may write a character of content as six, and not every client sends UTF-8 as it is.
+# JSON may escape one character of content as six, and not every client sends plain UTF-8.
 _ESCAPED = 4
 
+_PAGE_POLICY = (
+    "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
+# FastAPI's page for the OpenAPI document has an inline script, and Swagger UI from its usual place.
+_DOCS_POLICY = (
+    "default-src 'none'; connect-src 'self'; img-src https://fastapi.tiangolo.com data:; frame-ancestors 'none'; "
+    "script-src 'unsafe-inline' https://cdn.jsdelivr.net; style-src 'unsafe-inline' https://cdn.jsdelivr.net"
+)
+_DATA_POLICY = "default-src 'none'; frame-ancestors 'none'"
 
-class Envelope:
-    """The outermost layer of the application."""
+Headers = list[tuple[bytes, bytes]]
+
+
+def _with_policy(policy: str, *more: tuple[bytes, bytes]) -> Headers:
+    return [
+        (b"content-security-policy", policy.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"x-frame-options", b"DENY"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cross-origin-opener-policy", b"same-origin"),
+        (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
+        *more,
+    ]
+
+
+# Data is never rendered as a page, and never cached by a proxy.
+_DATA_HEADERS = _with_policy(_DATA_POLICY, (b"cache-control", b"no-store"))
+_PAGE_HEADERS = _with_policy(_PAGE_POLICY)
+_DOCS_HEADERS = _with_policy(_DOCS_POLICY)
+# A route may set these itself.
+_DEFAULTS = frozenset(key for key, _ in _DATA_HEADERS)
+
+_DATA_PATHS = ("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json")
+
+
+class ApiMiddleware:
+    """Request id, security headers, body size limit, and a problem for every unexpected error.
+
+    One layer of plain ASGI, because every request pays for every layer.
+    """
 
     def __init__(self, app: ASGIApp, *, max_body: int, max_content: int) -> None:
         self._app = app
-        self._ids = RequestIds()
+        # Request ids have one random prefix and a counter: they must be unique, but need not be secret.
+        self._prefix = secrets.token_hex(6)
+        self._numbers = count(1)
         self._max_body = max_body
         self._max_content_body = max_body + _ESCAPED * max_content
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, in any case."""
+        """Run the application; answer what it fails to answer."""
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        name = self._ids.begin(headers.get(HEADER))
+        id_of_request = self._start_request_id(headers.get(_ID_HEADER))
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
 
         path: str = scope["path"]
-        reply = _Reply(send, name, path)
+        response = _Response(send, id_of_request, path)
         limit = self._max_content_body if path.endswith("/content") else self._max_body
         length = headers.get(b"content-length")
         if length is not None and not (length.isdigit() and int(length) <= limit):
-            return await explain(HTTPException(413))(scope, receive, reply.send)
+            return await explain(HTTPException(413))(scope, receive, response.send)
         if length is None and b"transfer-encoding" in headers:
-            receive = _counted(receive, limit)
+            receive = _limit_body(receive, limit)
         try:
-            await self._app(scope, receive, reply.send)
+            await self._app(scope, receive, response.send)
         except Exception as error:
             _log.exception("%s %s failed", scope["method"], path)
-            if reply.has_begun:
-                raise  # half an answer is on its way: the connection is closed instead
-            await explain(error)(scope, receive, reply.send)
+            if response.has_begun:
+                raise  # part of the response is sent already: the server closes the connection
+            await explain(error)(scope, receive, response.send)
+
+    def _start_request_id(self, given: bytes | None) -> bytes:
+        """Set the request id of this context, and return it: the caller's own if it is well-formed, else a new one."""
+        if given is None or not is_safe(name := given.decode("latin-1")):
+            name = f"{self._prefix}-{next(self._numbers)}"
+        request_id.set(name)
+        return name.encode()
 
 
-class _Reply:
-    """An answer on its way out: with our headers, and if it is a problem with the request's id in it."""
+class _Response:
+    """Adds our headers to a response, and the request id to the body of a problem."""
 
-    __slots__ = ("_name", "_path", "_send", "_start", "has_begun")
+    __slots__ = ("_path", "_request_id", "_send", "_start", "has_begun")
 
-    def __init__(self, send: Send, name: bytes, path: str) -> None:
+    def __init__(self, send: Send, request_id: bytes, path: str) -> None:
         self._send = send
-        self._name = name
+        self._request_id = request_id
         self._path = path
         self._start: Message | None = None
         self.has_begun = False
@@ -75,11 +122,11 @@ class _Reply:
         if message["type"] == "http.response.start":
             self.has_begun = True
             if self._add_headers(message):
-                self._start = message  # with the request's id it will be longer
+                self._start = message  # sent with the body, which the request id makes longer
                 return
         elif self._start is not None:
             start, self._start = self._start, None
-            message["body"] = message["body"].removesuffix(b"}") + b',"request_id":"%b"}' % self._name
+            message["body"] = message["body"].removesuffix(b"}") + b',"request_id":"%b"}' % self._request_id
             length = str(len(message["body"])).encode()
             start["headers"] = [
                 (key, length if key == b"content-length" else value) for key, value in start["headers"]
@@ -88,22 +135,22 @@ class _Reply:
         await self._send(message)
 
     def _add_headers(self, message: Message) -> bool:
-        """Whether it is a problem."""
-        is_problem, added = False, headers_for(self._path)
+        """Add the headers; True if the response is a problem."""
+        is_problem, added = False, _headers_for(self._path)
         for key, value in message["headers"]:
             if key == b"content-type":
                 is_problem = value == _PROBLEM
-            elif key in OURS:
+            elif key in _DEFAULTS:
                 added = [header for header in added if header[0] != key]
-        message["headers"] = [*message["headers"], *added, (HEADER, self._name)]
+        message["headers"] = [*message["headers"], *added, (_ID_HEADER, self._request_id)]
         return is_problem
 
 
-def _counted(receive: Receive, limit: int) -> Receive:
-    """For bodies that do not say how long they are."""
+def _limit_body(receive: Receive, limit: int) -> Receive:
+    """Refuse a body without a declared length when it exceeds the limit."""
     left = limit
 
-    async def receive_counted() -> Message:
+    async def receive_limited() -> Message:
         nonlocal left
         message = await receive()
         left -= len(message.get("body", b""))
@@ -111,4 +158,10 @@ def _counted(receive: Receive, limit: int) -> Receive:
             raise HTTPException(413)
         return message
 
-    return receive_counted
+    return receive_limited
+
+
+def _headers_for(path: str) -> Headers:
+    if path.startswith(_DATA_PATHS):
+        return _DATA_HEADERS
+    return _DOCS_HEADERS if path == "/docs" else _PAGE_HEADERS

@@ -1,4 +1,4 @@
-"""Lists come in pages: ``limit`` of them from ``offset`` on."""
+"""Pages of a list: ``limit`` items from ``offset`` on."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ Offset = Annotated[int, Query(ge=0, le=1_000_000)]
 
 
 class Page(Told, Generic[T]):
-    """``next_offset`` is null on the last page."""
+    """A page. ``next_offset`` is null on the last one."""
 
     items: list[T]
     next_offset: int | None
 
 
-class Slice:
-    """Which page is asked for."""
+class PageQuery:
+    """The requested page."""
 
     def __init__(self, limit: Limit = 50, offset: Offset = 0) -> None:
         self.limit = limit
         self.offset = offset
 
-    def of(self, query: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
-        """The query for this page. It asks for one more, to know whether there are any."""
+    def apply(self, query: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
+        """The query for this page and one more row, which tells if there is a next page."""
         return query.limit(self.limit + 1).offset(self.offset)
 
-    def page(self, found: Sequence[R], show: Callable[[R], T]) -> Page[T]:
-        """The page, from what that query has found."""
-        there_is_more = len(found) > self.limit
+    def build(self, rows: Sequence[R], show: Callable[[R], T]) -> Page[T]:
+        """The page with the rows of that query."""
+        has_more = len(rows) > self.limit
         return Page(
-            items=[show(each) for each in found[: self.limit]],
-            next_offset=self.offset + self.limit if there_is_more else None,
+            items=[show(each) for each in rows[: self.limit]],
+            next_offset=self.offset + self.limit if has_more else None,
         )
 
 
-Asks = Annotated[Slice, Depends()]
-"""``async def endpoint(which: Asks)``."""
+AskedPage = Annotated[PageQuery, Depends()]
+"""``async def endpoint(page: AskedPage)``."""

@@ -1,7 +1,7 @@
-"""How often one caller may ask. Counted by each worker for itself: with N workers the true limit is up to N times that.
+"""Rate limits per caller. Each worker counts by itself, so with N workers the effective limit is up to N times higher.
 
-Budgets are separate, so that whoever asks for too many locks can still extend, give back and save what is held. That
-of content is counted in bytes: every save is kept for good, as a version or as a draft.
+Budgets are separate, so that a client that asks for too many locks can still extend, release and save what it holds.
+The content budget counts bytes, because every save is stored for good, as a version or as a draft.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _SWEEP_ABOVE = 10_000
 
 
 class Windows(Storage):
-    """Counters that end with their window.
+    """Counters of fixed windows, for the `limits` library.
 
-    The library's own has a timer thread look through all counters a hundred times a second while requests come in.
-    Here what has ended is removed when it is asked for, and the rest of it whenever the number has doubled.
+    The library's own storage has a timer thread that scans all counters a hundred times a second while requests come
+    in. Here an expired counter is replaced when it is used, and all are removed whenever their number has doubled.
     """
 
     STORAGE_SCHEME = None
@@ -46,11 +46,11 @@ class Windows(Storage):
 
     @property
     def base_exceptions(self) -> type[Exception]:
-        """None of its own."""
+        """It raises none of its own."""
         return ValueError
 
     def incr(self, key: str, expiry: float, amount: int = 1) -> int:
-        """Count, in the window that is open or in a new one."""
+        """Count in the open window, or in a new one."""
         now = self._clock()
         count, until = self._counts.get(key, (0, 0.0))
         if until <= now:
@@ -66,21 +66,21 @@ class Windows(Storage):
         return count if until > self._clock() else 0
 
     def get_expiry(self, key: str) -> float:
-        """When the window ends, on the clock that was given."""
+        """The end of the window on our clock."""
         return self._counts.get(key, (0, self._clock()))[1]
 
     def check(self) -> bool:
-        """It is always there."""
+        """Always available."""
         return True
 
     def reset(self) -> int:
-        """Forget everything; how much that was."""
+        """Remove all counters; their number."""
         size = len(self._counts)
         self._counts.clear()
         return size
 
     def clear(self, key: str) -> None:
-        """Forget one counter."""
+        """Remove one counter."""
         self._counts.pop(key, None)
 
     def __len__(self) -> int:
@@ -91,8 +91,8 @@ class Windows(Storage):
         self._sweep_above = max(_SWEEP_ABOVE, 2 * len(self._counts))
 
 
-class Limiter:
-    """Counts what each principal asks for, budget by budget."""
+class RateLimiter:
+    """Counts the requests of each principal per budget."""
 
     def __init__(self, rates: dict[Budget, str], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -103,23 +103,23 @@ class Limiter:
         }
 
     def spend(self, budget: Budget, principal: str, cost: int = 1) -> None:
-        """Count one request of ``principal``, or what it costs; `RateLimited` if its budget is used up.
+        """Count a request of ``principal``; `RateLimited` if its cost exceeds what is left of the budget.
 
-        What is refused costs nothing: one that is too large leaves the rest to those that are not.
+        A refused request costs nothing, so one that is too large leaves the rest to smaller ones.
         """
         item = self._items.get(budget)
         if item is None:
             return
         if not self._strategy.test(item, budget, principal, cost=cost):
             ends_at = self._windows.get_expiry(item.key_for(budget, principal))
-            why = "too much content at once" if budget == "content" else "too many requests of this kind"
-            raise RateLimited(why, retry_after=max(0.0, ends_at - self._clock()))
+            message = "too much content at once" if budget == "content" else "too many requests of this kind"
+            raise RateLimited(message, retry_after=max(0.0, ends_at - self._clock()))
         self._strategy.hit(item, budget, principal, cost=cost)
 
 
-def make_limiter(settings: Settings) -> Limiter:
-    """With the rates that were set."""
-    return Limiter(
+def make_rate_limiter(settings: Settings) -> RateLimiter:
+    """A rate limiter with the configured rates."""
+    return RateLimiter(
         {
             "acquire": settings.rate_acquire,
             "keep": settings.rate_keep,
@@ -131,7 +131,7 @@ def make_limiter(settings: Settings) -> Limiter:
 
 
 def address_of(connection: HTTPConnection) -> str:
-    """Where a request comes from. Whoever has one IPv6 address has 2⁶⁴ of them, so those count as one."""
+    """The address that a request comes from. An IPv6 host has a /64 network, which counts as one address."""
     client = connection.client
     if client is None:
         return "unknown"

@@ -1,4 +1,4 @@
-"""The one socket on which all workers accept."""
+"""The listening socket that all workers share."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _BACKLOG = 2048
 
 
 def listen(settings: Settings) -> socket.socket:
-    """A socket that listens where the settings say; `InvalidRequest` if it cannot be had.
+    """Listen on the configured address; `InvalidRequest` if that fails.
 
-    From here on connections wait for a worker instead of being refused, also while none is there.
+    From now on connections wait for a worker instead of being refused, even while there is none.
     """
     listener = bind(settings.host, settings.port)
     if settings.demo and not is_loopback(listener.getsockname()[0]):
         listener.close()
-        raise InvalidRequest(f"the demo listens on loopback only, which {settings.host!r} is not")
+        raise InvalidRequest(f"the demo listens on loopback only, and {settings.host!r} is not loopback")
     return listener
 
 
 def bind(host: str, port: int, *, flag: str = "--port") -> socket.socket:
-    """A socket that listens there; `InvalidRequest` names the ``flag`` by which another port can be chosen."""
+    """A listening socket; `InvalidRequest` names the ``flag`` that selects another port."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (socket.gaierror, UnicodeError) as error:
-        raise InvalidRequest(f"there is no address {host!r} to listen on: {error}") from error
+        raise InvalidRequest(f"cannot resolve the address {host!r} to listen on: {error}") from error
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -56,13 +56,13 @@ def bind(host: str, port: int, *, flag: str = "--port") -> socket.socket:
 def address_of(listener: socket.socket, settings: Settings) -> str:
     """The address to open in a browser."""
     host = settings.host.strip("[]")
-    name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104 - what to show for it
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104 - shown as loopback
     return f"http://{f'[{name}]' if ':' in name else name}:{listener.getsockname()[1]}"
 
 
-def _explain(error: OSError, where: str, flag: str) -> str:
+def _explain(error: OSError, address: str, flag: str) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"{where} is in use by another program: stop that one, or choose another {flag} (0 for any free one)"
+        return f"{address} is in use by another program: stop that, or choose another {flag} (0 for any free one)"
     if error.errno == errno.EACCES:
-        return f"{where} may not be listened on by this user: choose a {flag} above 1023"
-    return f"{where} cannot be listened on: {error.strerror}"
+        return f"this user may not listen on {address}: choose a {flag} above 1023"
+    return f"cannot listen on {address}: {error.strerror}"

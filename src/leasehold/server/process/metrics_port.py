@@ -1,4 +1,4 @@
-"""A port of its own for the metrics of all workers, kept by the process that watches over them."""
+"""The separate port for the metrics of all workers, served by the supervisor."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from leasehold.observe.prometheus import PrometheusExporter
     from leasehold.server.settings import Settings
 
-# Whoever does not finish a request in this time holds a thread for nothing.
-_PATIENCE = 5.0
+# A slower client would occupy a thread.
+_TIMEOUT = 5.0
 
 
 @contextmanager
 def metrics_directory(settings: Settings) -> Generator[str | None]:
-    """Where the workers write their metrics, for this user alone; None if nobody may read them."""
+    """The private directory where workers write metrics; None if metrics are off."""
     if not settings.has_metrics:
         yield None
         return
@@ -32,15 +32,15 @@ def metrics_directory(settings: Settings) -> Generator[str | None]:
 
 
 @contextmanager
-def metrics_served(settings: Settings, directory: str | None) -> Generator[str | None]:
-    """Inside, ``/metrics`` is served on the port that the settings name; its address, or None if they name none.
+def serve_metrics(settings: Settings, directory: str | None) -> Generator[str | None]:
+    """Inside, serve ``/metrics`` on its own port if one is set; the address, or None.
 
-    `InvalidRequest` if it cannot be listened on.
+    `InvalidRequest` if the port cannot be used.
     """
     if settings.metrics_port is None:
         yield None
         return
-    # Not at the top: most servers have no such port, and start faster without.
+    # Not at the top, because most servers have no such port, and start faster without it.
     from leasehold.observe.prometheus import PrometheusExporter  # noqa: PLC0415 - see above
 
     token = settings.metrics_token.get_secret_value() if settings.metrics_token else None
@@ -54,7 +54,7 @@ def metrics_served(settings: Settings, directory: str | None) -> Generator[str |
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(_PATIENCE)
+        thread.join(_TIMEOUT)
 
 
 class _Server(ThreadingHTTPServer):
@@ -67,29 +67,29 @@ class _Server(ThreadingHTTPServer):
         self.exposition = exposition
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever hangs up in the middle has what they wanted."""
+        """Ignore clients that disconnect early."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server  # pyright: ignore[reportIncompatibleVariableOverride] - made by it alone
-    timeout = _PATIENCE
+    timeout = _TIMEOUT
     server_version = "leasehold"
     sys_version = ""
 
     def do_GET(self) -> None:
-        from leasehold.observe.prometheus import CONTENT_TYPE_LATEST  # noqa: PLC0415 - imported already by who serves
+        from leasehold.observe.prometheus import CONTENT_TYPE_LATEST  # noqa: PLC0415 - loaded already by `serve_metrics`
 
         if self.path.partition("?")[0] != "/metrics":
-            self._answer(404, b"not found\n")
+            self._respond(404, b"not found\n")
         elif not self.server.exposition.is_authorized(self.headers.get("authorization")):
-            self._answer(401, b"this needs a token\n", ("WWW-Authenticate", "Bearer"))
+            self._respond(401, b"a token is required\n", ("WWW-Authenticate", "Bearer"))
         else:
-            self._answer(200, self.server.exposition.render(), ("Content-Type", CONTENT_TYPE_LATEST))
+            self._respond(200, self.server.exposition.render(), ("Content-Type", CONTENT_TYPE_LATEST))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is given
-        """Scrapes are no news."""
+        """Scrapes are not logged."""
 
-    def _answer(self, status: int, body: bytes, *headers: tuple[str, str]) -> None:
+    def _respond(self, status: int, body: bytes, *headers: tuple[str, str]) -> None:
         self.send_response(status)
         for name, value in (*headers, ("Content-Length", str(len(body))), ("Connection", "close")):
             self.send_header(name, value)

@@ -1,4 +1,4 @@
-"""``leasehold serve``: one process that listens and watches over those that answer."""
+"""``leasehold serve``: the supervisor process, which listens and keeps the workers running."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import leasehold
+from leasehold.server.app.demo_team import TEAM, DemoUser
 from leasehold.server.auth.signing_keys import load_keys
-from leasehold.server.demo_team import TEAM, Person
 from leasehold.server.http.logs import configure_logs
 from leasehold.server.process.listener import address_of, listen
-from leasehold.server.process.metrics_port import metrics_directory, metrics_served
-from leasehold.server.process.supervisor import Workers
+from leasehold.server.process.metrics_port import metrics_directory, serve_metrics
+from leasehold.server.process.supervisor import Supervisor
 from leasehold.valkey.embedded import ensure_running
 from leasehold.valkey.transport.endpoint import parse
 
@@ -27,53 +27,52 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A server that answers. ``store`` is without its password; ``team`` is empty without the demo.
+class ServerInfo:
+    """Facts about a running server. ``store`` is without its password; ``team`` is empty without the demo.
 
-    ``metrics`` is where they are if they have a port of their own.
+    ``metrics`` is the address of their separate port, if there is one.
     """
 
     address: str
     store: str
     data_dir: Path
     workers: list[int]
-    team: tuple[Person, ...]
+    team: tuple[DemoUser, ...]
     metrics: str | None = None
 
 
-async def run(settings: Settings, on_running: Callable[[Running], None]) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP, and call ``on_running`` as soon as every worker answers.
+async def run(settings: Settings, on_ready: Callable[[ServerInfo], None]) -> None:
+    """Serve until SIGINT, SIGTERM or SIGHUP, and call ``on_ready`` as soon as every worker serves.
 
-    Raises `leasehold.LeaseholdError` if it cannot begin: `InvalidRequest` for what can be mended by other settings,
-    `StoreError` for a store or a database that does not answer. Afterwards only a signal ends it; a second one
-    does not wait for anybody.
+    Raises `leasehold.LeaseholdError` if it cannot start: `InvalidRequest` for wrong settings, `StoreError` if the lock
+    store or the database does not answer. Afterwards only a signal ends it; a second one kills the workers.
     """
     configure_logs(settings)
-    await asyncio.to_thread(load_keys, _revealed(settings), settings.data_dir)
+    await asyncio.to_thread(load_keys, settings.secret_key, settings.data_dir)
     with (
         listen(settings) as listener,
         metrics_directory(settings) as directory,
-        metrics_served(settings, directory) as metrics,
+        serve_metrics(settings, directory) as metrics,
     ):
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
-        workers = Workers(settings, listener, metrics_directory=directory)
-        async with _store(settings) as store, _signals(workers) as stop:
-            keeping = asyncio.create_task(workers.keep())
+        supervisor = Supervisor(settings, listener, metrics_directory=directory)
+        async with _store(settings) as store, _stop_signals(supervisor) as stop:
+            supervising = asyncio.create_task(supervisor.run())
             try:
-                await _first(keeping, workers.all_serve, stop)
-                if workers.all_serve.is_set():
+                await _wait_for_first(supervising, supervisor.all_serve, stop)
+                if supervisor.all_serve.is_set():
                     address = address_of(listener, settings)
                     team = TEAM if settings.demo else ()
-                    on_running(Running(address, store, settings.data_dir, workers.pids, team, metrics))
-                await _first(keeping, stop)
+                    on_ready(ServerInfo(address, store, settings.data_dir, supervisor.pids, team, metrics))
+                await _wait_for_first(supervising, stop)
             finally:
-                listener.close()  # whoever comes now is refused, instead of waiting for nobody
-                await workers.stop()
-                await keeping
+                listener.close()  # connections are refused now, instead of waiting for no worker
+                await supervisor.stop()
+                await supervising
 
 
-async def _first(task: asyncio.Task[None], *events: asyncio.Event) -> None:
-    """Wait until one of these has happened; what the task raises comes out here."""
+async def _wait_for_first(task: asyncio.Task[None], *events: asyncio.Event) -> None:
+    """Wait for the task or one of the events; re-raises an error of the task."""
     waiting = [asyncio.create_task(event.wait()) for event in events]
     try:
         await asyncio.wait([task, *waiting], return_when=asyncio.FIRST_COMPLETED)
@@ -86,7 +85,7 @@ async def _first(task: asyncio.Task[None], *events: asyncio.Event) -> None:
 
 @asynccontextmanager
 async def _store(settings: Settings) -> AsyncGenerator[str]:
-    """The store of locks: it must answer when the server begins. The embedded one is kept by this connection."""
+    """The address of the lock store, after a check that it answers. This connection keeps an embedded one alive."""
     if settings.store_url is None:
         async with leasehold.connect(data_dir=settings.data_dir, timeout=settings.store_timeout):
             path = await asyncio.to_thread(ensure_running, settings.data_dir)
@@ -101,23 +100,19 @@ async def _store(settings: Settings) -> AsyncGenerator[str]:
 
 
 @asynccontextmanager
-async def _signals(workers: Workers) -> AsyncGenerator[asyncio.Event]:
-    """An event that is set by the signals that end us."""
+async def _stop_signals(supervisor: Supervisor) -> AsyncGenerator[asyncio.Event]:
+    """An event that is set by the signals that stop the server."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
-    def heard() -> None:
+    def on_signal() -> None:
         if stop.is_set():
-            workers.kill()
+            supervisor.kill()
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, heard)
+        loop.add_signal_handler(number, on_signal)
     try:
         yield stop
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
-
-
-def _revealed(settings: Settings) -> str | None:
-    return settings.secret_key.get_secret_value() if settings.secret_key else None

@@ -1,4 +1,4 @@
-"""Worker processes: started, watched, replaced when they die, and ended together."""
+"""The supervisor of worker processes: starts them, replaces those that die, and stops them together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Silent deaths before anything was ever served. A reason that is told ends it at once: it will not go away.
+# Unexplained exits before any worker has served. An explained one is final at once, because it will not go away.
 _ATTEMPTS = 3
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 10.0
@@ -30,19 +30,19 @@ _ENDING_SECONDS = 5.0
 
 
 class Worker:
-    """One process. It ends when ``stop`` is called, and by itself when this process is no more."""
+    """One worker process. It ends after `stop`, and by itself when this process ends."""
 
     def __init__(self, process: asyncio.subprocess.Process, control: Connection) -> None:
         self._process = process
         self._control = control
-        self._news: asyncio.Future[LeaseholdError | None] = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().add_reader(control.fileno(), self._hear)
+        self._report: asyncio.Future[LeaseholdError | None] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().add_reader(control.fileno(), self._on_report)
 
     @classmethod
     async def start(
         cls, settings: Settings, listener: socket.socket, environ: Mapping[str, str] | None = None
     ) -> Self:
-        """Start one and tell it its settings: not as arguments, which everybody on this machine can read."""
+        """Start a worker and send it the settings: not as arguments, which every user of the machine can read."""
         ours, theirs = Pipe()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -68,51 +68,51 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The process id."""
         return self._process.pid
 
     async def serves(self) -> bool:
-        """Wait until it serves; False if it died without a word. Raises what it says is the reason why it cannot."""
-        news = await self._news
-        if news is None:
+        """Wait until it serves; False if it ended without a report. Raises the error that it reports."""
+        report = await self._report
+        if report is None:
             return True
-        if isinstance(news, _DiedError):
+        if isinstance(report, _ExitedError):
             return False
-        raise news
+        raise report
 
     async def wait(self) -> int:
-        """How it ended; negative for a signal."""
+        """Wait for its exit code, which is negative for a signal."""
         return await self._process.wait()
 
     def stop(self) -> None:
-        """Ask it to end."""
+        """Ask it to stop."""
         if not self._control.closed:
             asyncio.get_running_loop().remove_reader(self._control.fileno())
             self._control.close()
-        if not self._news.done():
-            self._news.set_result(_DiedError())
+        if not self._report.done():
+            self._report.set_result(_ExitedError())
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         with suppress(ProcessLookupError):
             self._process.kill()
 
-    def _hear(self) -> None:
+    def _on_report(self) -> None:
         try:
-            news = self._control.recv()
+            report = self._control.recv()
         except (EOFError, OSError):
             self.stop()
         else:
-            if not self._news.done():
-                self._news.set_result(news)
+            if not self._report.done():
+                self._report.set_result(report)
 
 
-class _DiedError(LeaseholdError):
-    """It ended without a word."""
+class _ExitedError(LeaseholdError):
+    """The worker ended without a report."""
 
 
-class Workers:
-    """As many workers as set, all the time, on one listening socket, with their metrics in one directory."""
+class Supervisor:
+    """Keeps the configured number of workers running on one listening socket, with their metrics in one directory."""
 
     def __init__(
         self, settings: Settings, listener: socket.socket, *, metrics_directory: str | None = None
@@ -127,39 +127,39 @@ class Workers:
 
     @property
     def pids(self) -> list[int]:
-        """Of those that run now."""
+        """The process ids of the running workers."""
         return sorted(worker.pid for worker in self._running)
 
-    async def keep(self) -> None:
-        """Keep them running until `stop`; ``all_serve`` is set when each has begun to.
+    async def run(self) -> None:
+        """Keep the workers running until `stop`; ``all_serve`` is set when each has started to serve.
 
-        Once one has served, nothing but `stop` ends this: whatever keeps a new one from starting may go away, as
-        the silence of a database does. Before that, raises the reason.
+        Once one has served, only `stop` ends this: a reason why a new one cannot start may go away, such as an
+        unreachable database. Before that, raises the reason.
         """
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._settings.workers):
-                    group.create_task(self._keep_one())
+                    group.create_task(self._keep_one_running())
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
 
     async def stop(self) -> None:
-        """Have them end, with time for what they are doing; those that take longer are killed."""
+        """Stop the workers, with time for their requests; slower ones are killed."""
         self._stopping.set()
         for worker in self._running:
             worker.stop()
         deadline = time.monotonic() + self._settings.shutdown_seconds + _ENDING_SECONDS
-        while self._running and time.monotonic() < deadline:  # noqa: ASYNC110 - each is removed by its own keeper
+        while self._running and time.monotonic() < deadline:  # noqa: ASYNC110 - each is removed by its own task
             await asyncio.sleep(0.02)
         self.kill()
 
     def kill(self) -> None:
-        """End them at once."""
+        """Kill the workers."""
         for worker in self._running:
-            _log.warning("worker %d is killed", worker.pid)
+            _log.warning("killing worker %d", worker.pid)
             worker.kill()
 
-    async def _keep_one(self) -> None:
+    async def _keep_one_running(self) -> None:
         attempts, pause, is_new = 0, _FIRST_PAUSE, True
         while not self._stopping.is_set():
             began_at = time.monotonic()
@@ -168,28 +168,26 @@ class Workers:
                 return
             attempts, is_new = attempts + 1, is_new and not has_served
             if self._none_has_served and attempts >= _ATTEMPTS:
-                raise LeaseholdError(
-                    f"no worker can be started: {attempts} {ending} before they served anything"
-                )
+                raise LeaseholdError(f"cannot start a worker: {attempts} {ending} before any of them served")
             if time.monotonic() - began_at > _HEALTHY_AFTER:
                 pause = _FIRST_PAUSE
-            _log.warning("a worker %s; another one is started in %.1f s", ending, pause)
+            _log.warning("a worker %s; starting another one in %.1f s", ending, pause)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stopping.wait()
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _run_one(self, *, is_new: bool) -> tuple[bool, str]:
-        """Run one to its end: whether it served, and how it ended."""
+        """Run one worker to its end; True if it served, and a description of its end."""
         try:
             worker = await Worker.start(self._settings, self._listener, self._environ())
-        except OSError as error:  # the machine has no more processes, files or memory to give; it may later
+        except OSError as error:  # the machine is out of processes, files or memory, perhaps for a while
             return False, f"could not be started ({error.strerror})"
         self._running.add(worker)
         has_served, reason = False, ""
         try:
             if self._stopping.is_set():
-                worker.stop()  # what ended all the others came before this one was known
+                worker.stop()  # `stop` was called before this one was registered
             try:
                 has_served = await worker.serves()
             except LeaseholdError as error:
@@ -206,13 +204,13 @@ class Workers:
             self._forget_metrics(worker)
 
     def _environ(self) -> dict[str, str]:
-        # Read by prometheus-client when it is imported, so a setting would come too late.
+        # An environment variable, because prometheus-client reads it when it is imported.
         directory = self._metrics_directory
         return {} if directory is None else {"PROMETHEUS_MULTIPROC_DIR": directory}
 
     def _forget_metrics(self, worker: Worker) -> None:
         if self._metrics_directory is not None:
-            from leasehold.observe.prometheus import forget_process  # noqa: PLC0415 - most servers do without
+            from leasehold.observe.prometheus import forget_process  # noqa: PLC0415 - most servers do not need it
 
             with suppress(OSError):
                 forget_process(worker.pid, self._metrics_directory)

@@ -1,7 +1,7 @@
 """One worker process: ``python -m leasehold.server.process.worker CONTROL LISTENER``, both as file descriptors.
 
-Through CONTROL it is told its settings and tells when it serves, or why it cannot. When CONTROL is closed, on purpose
-or because the parent was killed, the worker ends.
+Through CONTROL it receives its settings and reports that it serves, or why it cannot. When CONTROL is closed, on
+purpose or because the parent was killed, the worker ends.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 
 if __name__ == "__main__":
-    gc.disable()  # until the application is made: nothing of that is garbage, and looking takes a tenth of the start
+    gc.disable()  # until the application is built: nothing of that is garbage, and collecting takes a tenth of the start
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ import threading
 import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -39,32 +39,32 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# A little more than the application accepts, so that it is the application that refuses.
+# A little more than the application accepts, so that the application refuses.
 _MAX_SOCKET_MESSAGE = 256 * 1024
-# For closing the services after the last request.
+# For closing the resources after the last request.
 _CLOSING_SECONDS = 3
 
 
-class Server(uvicorn.Server):
-    """Says when it serves."""
+class ReportingServer(uvicorn.Server):
+    """Calls ``on_started`` when it accepts connections."""
 
     def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_started = on_started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept."""
+        """Start to accept connections."""
         await super().startup(sockets=sockets)
         self._on_started()
 
 
 def configure(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    """How uvicorn runs the application."""
+    """The configuration of uvicorn."""
     return uvicorn.Config(
         app,
         loop="uvloop",
         http="httptools",
-        ws=SocketProtocol,  # websockets-sansio, with an end for peers that do not read
+        ws=SocketProtocol,  # websockets-sansio, with a timeout for peers that do not read
         # 65 KiB for each socket, and up to 130, instead of 31.
         ws_per_message_deflate=False,
         ws_max_size=_MAX_SOCKET_MESSAGE,
@@ -83,61 +83,63 @@ async def _serve(settings: Settings, listener: socket.socket, control: Connectio
         app = create_app(settings)
         gc.freeze()
         gc.enable()
-        server = Server(configure(app, settings), on_started=lambda: _tell(control, None))
+        server = ReportingServer(configure(app, settings), on_started=lambda: _report(control, None))
         threading.Thread(target=_follow_parent, args=(control, server, settings), daemon=True).start()
-        # Not left to uvicorn: it would write a traceback where a sentence will do, and keep the reason to itself.
+        # Not left to uvicorn, which would log a traceback instead of a sentence, and hide the reason.
         async with app.router.lifespan_context(app):
             await server.serve(sockets=[listener])
     except LeaseholdError as error:
-        _tell(control, error)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the parent is to say it
+        _report(control, error)
+    except Exception as error:  # noqa: BLE001 - the parent reports every error
         _log.exception("a worker failed")
-        _tell(control, LeaseholdError(f"a worker cannot start: {type(error).__name__}: {error}"))
+        _report(control, LeaseholdError(f"a worker cannot start: {type(error).__name__}: {error}"))
     else:
         return 0
     return 1
 
 
-def _tell(control: Connection, news: LeaseholdError | None) -> None:
+def _report(control: Connection, news: LeaseholdError | None) -> None:
     """That it serves (None), or why it cannot; only the first word counts."""
-    with suppress(OSError):  # there is no parent any more
+    with suppress(OSError):  # the parent has ended
         control.send(news)
 
 
-def _follow_parent(control: Connection, server: Server, settings: Settings) -> None:
+def _follow_parent(control: Connection, server: ReportingServer, settings: Settings) -> None:
     with suppress(EOFError, OSError):
         control.recv()
     server.should_exit = True
     time.sleep(settings.shutdown_seconds + _CLOSING_SECONDS)
-    os._exit(1)  # something hangs, and nobody else may be there to end it
+    os._exit(1)  # something hangs, and there may be no other process to end it
 
 
 def main(control_fd: int, listener_fd: int) -> int:
-    """Serve until told to end; the exit code."""
-    # Ctrl-C is for the parent, which ends us. uvicorn hears both while it serves, and raises them again afterwards,
-    # when the services are still to be closed.
+    """Serve until stopped; the exit code."""
+    # Ctrl-C is for the parent, which stops this process. uvicorn handles both signals while it serves, and raises them
+    # again afterwards, before the resources are closed.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _ignore)
     with Connection(control_fd) as control:
         try:
             settings = control.recv()
-        except EOFError:  # the parent is no more
+        except EOFError:  # the parent has ended
             return 1
         assert isinstance(settings, Settings)
         configure_logs(settings)
-        with socket.socket(fileno=listener_fd) as listener, asyncio.Runner(loop_factory=_new_loop) as runner:
+        with (
+            socket.socket(fileno=listener_fd) as listener,
+            asyncio.Runner(loop_factory=_new_loop) as runner,
+        ):
             listener.setblocking(False)
             return runner.run(_serve(settings, listener, control))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    import uvloop  # noqa: PLC0415 - the import is what fails where there is none
+    import uvloop  # noqa: PLC0415 - the import fails where it is not installed
 
     return uvloop.new_event_loop()
 
 
-def _ignore(*_: Any) -> None:
-    return
+def _ignore(*_: object) -> None: ...
 
 
 if __name__ == "__main__":

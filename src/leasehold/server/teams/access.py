@@ -1,4 +1,4 @@
-"""Who may do what: by membership in an application, or as the owner of a personal document."""
+"""Permissions: by membership in an application, or as the owner of a personal document."""
 
 from __future__ import annotations
 
@@ -13,49 +13,51 @@ from leasehold.documents.state import Person
 from leasehold.errors import NotAllowed, NotFound
 from leasehold.server.db.engine import reading_rows
 from leasehold.server.db.models import ApplicationRow, DocumentRow, MemberRow, ProjectRow
-from leasehold.server.ids import is_id
+from leasehold.server.http.fields import is_id
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Select
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+    from leasehold.server.auth.dependencies import Caller
+
 
 class SqlAccessPolicy(AccessPolicy):
-    """Asks the database every time, in one query: a right that has ended is over at once, in every worker."""
+    """Reads permissions in one query each time, so that a change takes effect at once in every worker."""
 
-    def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
-        self._sessions = sessions
+    def __init__(self, database: async_sessionmaker[AsyncSession]) -> None:
+        self._database = database
 
     async def access(self, user_id: str, document_id: str) -> Access | None:
         """What the user may do with the document; None if there is no such document."""
         if not is_id(document_id):
             return None
-        asked = {"user_id": user_id, "document_id": document_id}
-        async with reading_rows(self._sessions) as connection:
-            found = (await connection.execute(_DOCUMENT, asked)).one_or_none()
-        return None if found is None else access_of(found, user_id)
+        parameters = {"user_id": user_id, "document_id": document_id}
+        async with reading_rows(self._database) as connection:
+            row = (await connection.execute(_DOCUMENT, parameters)).one_or_none()
+        return None if row is None else access_of(row, user_id)
 
 
-def access_of(found: Any, user_id: str) -> Access:
-    """What the user may do, by the ``owner_id``, ``scope`` and ``role`` of what was found."""
-    if found.scope is None:
-        return Access("owner" if found.owner_id == user_id else None, is_personal=True)
-    return Access(found.role)
+def access_of(row: Any, user_id: str) -> Access:
+    """The user's access, by the ``owner_id``, ``scope`` and ``role`` of a row."""
+    if row.scope is None:
+        return Access("owner" if row.owner_id == user_id else None, is_personal=True)
+    return Access(row.role)
 
 
-async def require_role(session: AsyncSession, user_id: str, application_id: str, needs: Role) -> Role:
-    """The user's role in the application. `NotFound` without such an application, `NotAllowed` if it is too little."""
-    found = None
+async def require_role(db: AsyncSession, application_id: str, by: Caller) -> Role:
+    """The caller's role in the application. `NotFound` if there is none, `NotAllowed` for a role below the needed one."""
+    row = None
     if is_id(application_id):
-        asked = {"user_id": user_id, "application_id": application_id}
-        found = (await session.execute(_APPLICATION, asked)).one_or_none()
-    if found is None:
-        raise NotFound("there is no such application")
-    role: Role | None = found.role
-    if role is None or not may(Access(role), needs):
-        facts = {"application_id": application_id, "needs": needs, "why": f"role {role}"}
-        audit.note("access_refused", person=Person(user_id, ""), **facts)
-        raise NotAllowed(f"this needs the role {needs} in this application")
+        parameters = {"user_id": by.user_id, "application_id": application_id}
+        row = (await db.execute(_APPLICATION, parameters)).one_or_none()
+    if row is None:
+        raise NotFound("application not found")
+    role: Role | None = row.role
+    if role is None or not may(Access(role), by.needs):
+        facts = {"application_id": application_id, "needs": by.needs, "why": f"role {role}"}
+        audit.note("access_refused", person=Person(by.user_id, ""), **facts)
+        raise NotAllowed(f"this needs the role {by.needs} in this application")
     return role
 
 

@@ -1,4 +1,4 @@
-"""Applications in the database, and what their members may do with them."""
+"""Queries of applications."""
 
 from __future__ import annotations
 
@@ -19,55 +19,54 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
     from leasehold.documents.ports import Role
-    from leasehold.server.http.paging import Slice
+    from leasehold.server.auth.dependencies import Caller
+    from leasehold.server.http.paging import PageQuery
 
 
 class Applications:
-    """Each method raises `NotFound` if there is no such application and `NotAllowed` if the role is too little."""
+    """Methods raise `NotFound` for an unknown application, and `NotAllowed` if ``by`` has too low a role in it."""
 
-    def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
-        self._sessions = sessions
+    def __init__(self, database: async_sessionmaker[AsyncSession]) -> None:
+        self._database = database
 
     async def add(self, name: str, *, owner_id: str) -> ApplicationRow:
-        """A new application with one member, its owner."""
+        """Create an application with one member, its owner."""
         now = time.time()
         application = ApplicationRow(id=new_id(), name=name, created_at=now)
-        async with writing(self._sessions) as session:
-            session.add(application)
-            await session.flush()
-            session.add(
-                MemberRow(application_id=application.id, user_id=owner_id, role="owner", created_at=now)
-            )
+        async with writing(self._database) as db:
+            db.add(application)
+            await db.flush()
+            db.add(MemberRow(application_id=application.id, user_id=owner_id, role="owner", created_at=now))
         return application
 
-    async def of_user(self, user_id: str, *, which: Slice) -> Sequence[Row[ApplicationRow, Role]]:
-        """Those that the user is a member of, with the role, by name."""
+    async def of_user(self, user_id: str, *, page: PageQuery) -> Sequence[Row[ApplicationRow, Role]]:
+        """The user's applications by name, with the user's role in each."""
         wanted = (
             select(ApplicationRow, MemberRow.role)
             .join(MemberRow, MemberRow.application_id == ApplicationRow.id)
             .where(MemberRow.user_id == user_id)
             .order_by(ApplicationRow.name, ApplicationRow.id)
         )
-        async with reading(self._sessions) as session:
-            return (await session.execute(which.of(wanted))).all()
+        async with reading(self._database) as db:
+            return (await db.execute(page.apply(wanted))).all()
 
-    async def get(self, application_id: str, *, user_id: str) -> tuple[ApplicationRow, Role]:
-        """For members: the application, and the user's role in it."""
-        async with reading(self._sessions) as session:
-            role = await require_role(session, user_id, application_id, "viewer")
-            return await _get(session, application_id), role
+    async def get(self, application_id: str, *, by: Caller) -> tuple[ApplicationRow, Role]:
+        """The application, and the caller's role in it."""
+        async with reading(self._database) as db:
+            role = await require_role(db, application_id, by)
+            return await _get(db, application_id), role
 
-    async def rename(self, application_id: str, name: str, *, user_id: str) -> tuple[ApplicationRow, Role]:
-        """For owners."""
-        async with writing(self._sessions) as session:
-            role = await require_role(session, user_id, application_id, "owner")
-            application = await _get(session, application_id)
+    async def rename(self, application_id: str, name: str, *, by: Caller) -> tuple[ApplicationRow, Role]:
+        """Give it another name."""
+        async with writing(self._database) as db:
+            role = await require_role(db, application_id, by)
+            application = await _get(db, application_id)
             application.name = name
             return application, role
 
 
-async def _get(session: AsyncSession, application_id: str) -> ApplicationRow:
-    application = await session.get(ApplicationRow, application_id)
+async def _get(db: AsyncSession, application_id: str) -> ApplicationRow:
+    application = await db.get(ApplicationRow, application_id)
     if application is None:
-        raise NotFound("there is no such application")
+        raise NotFound("application not found")
     return application

@@ -1,4 +1,4 @@
-"""Projects in the database. What somebody may do with one, they may in its application."""
+"""Queries of projects. The permissions in a project are those in its application."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from leasehold.errors import NotFound
 from leasehold.server.db.engine import reading, writing
 from leasehold.server.db.models import MemberRow, ProjectRow, new_id
-from leasehold.server.ids import is_id
+from leasehold.server.http.fields import is_id
 from leasehold.server.teams.access import require_role
 
 if TYPE_CHECKING:
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-    from leasehold.documents.ports import Role
-    from leasehold.server.http.paging import Slice
+    from leasehold.server.auth.dependencies import Caller
+    from leasehold.server.http.paging import PageQuery
 
 
 class Projects:
-    """Each method raises `NotFound` if there is no such thing, and `NotAllowed` if the user's role is too little."""
+    """Methods raise `NotFound` for an unknown object, and `NotAllowed` if ``by`` has too low a role."""
 
-    def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
-        self._sessions = sessions
+    def __init__(self, database: async_sessionmaker[AsyncSession]) -> None:
+        self._database = database
 
-    async def add(self, name: str, *, application_id: str, user_id: str) -> ProjectRow:
-        """For editors: a new project."""
+    async def add(self, name: str, *, application_id: str, by: Caller) -> ProjectRow:
+        """Create a project."""
         project = ProjectRow(id=new_id(), application_id=application_id, name=name, created_at=time.time())
         try:
-            async with writing(self._sessions) as session:
-                await require_role(session, user_id, application_id, "editor")
-                session.add(project)
-        except IntegrityError:  # it was deleted meanwhile
-            raise NotFound("there is no such application") from None
+            async with writing(self._database) as db:
+                await require_role(db, application_id, by)
+                db.add(project)
+        except IntegrityError:  # the application has just been deleted
+            raise NotFound("application not found") from None
         return project
 
     async def of_user(
-        self, user_id: str, *, application_id: str | None, which: Slice
+        self, user_id: str, *, application_id: str | None, page: PageQuery
     ) -> Sequence[ProjectRow]:
-        """Those that the user may see, by name; of one application, if it is given."""
+        """The projects of the user's applications, or of one of them, by name."""
         wanted = (
             select(ProjectRow)
             .join(MemberRow, MemberRow.application_id == ProjectRow.application_id)
@@ -52,19 +52,19 @@ class Projects:
         )
         if application_id is not None:
             wanted = wanted.where(ProjectRow.application_id == application_id)
-        async with reading(self._sessions) as session:
-            return [row[0] for row in await session.execute(which.of(wanted))]
+        async with reading(self._database) as db:
+            return [row[0] for row in await db.execute(page.apply(wanted))]
 
-    async def get(self, project_id: str, *, user_id: str) -> ProjectRow:
-        """For members."""
-        async with reading(self._sessions) as session:
-            return await require_project(session, user_id, project_id, "viewer")
+    async def get(self, project_id: str, *, by: Caller) -> ProjectRow:
+        """The project."""
+        async with reading(self._database) as db:
+            return await require_project(db, project_id, by)
 
 
-async def require_project(session: AsyncSession, user_id: str, project_id: str, needs: Role) -> ProjectRow:
-    """The project, if the user's role is enough."""
-    project = await session.get(ProjectRow, project_id) if is_id(project_id) else None
+async def require_project(db: AsyncSession, project_id: str, by: Caller) -> ProjectRow:
+    """The project; `NotAllowed` if the caller's role in its application is too low."""
+    project = await db.get(ProjectRow, project_id) if is_id(project_id) else None
     if project is None:
-        raise NotFound("there is no such project")
-    await require_role(session, user_id, project.application_id, needs)
+        raise NotFound("project not found")
+    await require_role(db, project.application_id, by)
     return project

@@ -1,4 +1,4 @@
-"""Applications, their members and their projects, as JSON."""
+"""JSON schemas of applications, members and projects."""
 
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ class ApplicationName(Asked):
 
 
 class Application(Told):
-    """With the role of whoever asks."""
+    """An application, with the caller's role."""
 
     id: str
     name: str
@@ -25,25 +25,25 @@ class Application(Told):
 
     @classmethod
     def of(cls, row: ApplicationRow, role: Role) -> Self:
-        """As somebody with that role sees it."""
+        """From its row."""
         return cls(id=row.id, name=row.name, role=role, created_at=row.created_at)
 
 
 class NewMember(Asked):
-    """Somebody who is registered with ``email`` already."""
+    """A registered user, by email address."""
 
     email: Email
     role: Role
 
 
 class MemberRole(Asked):
-    """Another role for a member."""
+    """A new role for a member."""
 
     role: Role
 
 
 class Member(Told):
-    """``email`` is shown to owners, and to the member."""
+    """``email`` is visible to owners and to the member."""
 
     user_id: str
     user_name: str
@@ -53,7 +53,7 @@ class Member(Told):
 
     @classmethod
     def of(cls, row: Any, *, with_email: bool) -> Self:
-        """From a row that has all of it."""
+        """From a joined row."""
         return cls(
             user_id=row.user_id,
             user_name=row.display_name,
@@ -64,14 +64,14 @@ class Member(Told):
 
 
 class NewProject(Asked):
-    """A part of an application."""
+    """A project of an application."""
 
     application_id: str
     name: Name
 
 
 class Project(Told):
-    """Its members are those of its application."""
+    """A project. Its members are those of its application."""
 
     id: str
     application_id: str

@@ -5,7 +5,7 @@ export type AcquireRequest = {
   readonly move?: boolean;
 };
 
-/** With the role of whoever asks. */
+/** An application, with the caller's role. */
 export type Application = {
   readonly created_at: number;
   readonly id: string;
@@ -18,7 +18,7 @@ export type ApplicationName = {
   readonly name: string;
 };
 
-/** A draft beside what it was made from and what the document is now. `base` is null if there never was such a version. `diff` has the lines of a unified diff from `current` to the draft: what restoring it would change. JSON is compared as it is usually written. */
+/** A draft, its base version and the current document. `base` is null if that version never existed. `diff` has the lines of a unified diff from `current` to the draft: what restoring it would change. JSON is compared indented. */
 export type Comparison = {
   readonly base: ContentAt | null;
   readonly current: ContentAt;
@@ -26,19 +26,19 @@ export type Comparison = {
   readonly draft: Draft;
 };
 
-/** What a document was at a version. */
+/** The content of a document at a version. */
 export type ContentAt = {
   readonly content: string | { readonly [member: string]: unknown };
   readonly version: number;
 };
 
-/** Who signs in. Whatever it is that somebody may have registered with. */
+/** The address and password of an account. */
 export type Credentials = {
   readonly email: string;
   readonly password: string;
 };
 
-/** A document as it is now. */
+/** The current document. */
 export type Document = {
   readonly application_id: string | null;
   readonly content: string | { readonly [member: string]: unknown };
@@ -55,7 +55,7 @@ export type Document = {
   readonly version: number;
 };
 
-/** A document without its content. `role` is that of whoever asks; `version` is 0 before the first save. */
+/** A document without its content. `role` is the caller's; `version` is 0 before the first save. */
 export type DocumentSummary = {
   readonly application_id: string | null;
   readonly created_at: number;
@@ -71,7 +71,7 @@ export type DocumentSummary = {
   readonly version: number;
 };
 
-/** Another title. */
+/** A new title. */
 export type DocumentTitle = {
   readonly title: string;
 };
@@ -92,7 +92,7 @@ export type Draft = {
   readonly status: "open" | "restored" | "discarded";
 };
 
-/** A draft, without its content. It is open until somebody restores or discards it. */
+/** A draft without its content. It is open until it is restored or discarded. */
 export type DraftSummary = {
   readonly author_id: string;
   readonly author_name: string;
@@ -107,7 +107,7 @@ export type DraftSummary = {
   readonly status: "open" | "restored" | "discarded";
 };
 
-/** A document that somebody edits. `application_id` is that of its project, if it is in one. */
+/** A document that is being edited. `application_id` is that of its project, if it is in one. */
 export type EditedDocument = {
   readonly application_id: string;
   readonly application_name: string;
@@ -176,7 +176,7 @@ export type LockVersion = {
   readonly step: number;
 };
 
-/** `email` is shown to owners, and to the member. */
+/** `email` is visible to owners and to the member. */
 export type Member = {
   readonly created_at: number;
   readonly email: string | null;
@@ -185,12 +185,12 @@ export type Member = {
   readonly user_name: string;
 };
 
-/** Another role for a member. */
+/** A new role for a member. */
 export type MemberRole = {
   readonly role: "viewer" | "editor" | "owner";
 };
 
-/** What an editor has made from `base_version` under the grant `fence`. */
+/** Content that was made from `base_version` under the grant `fence`. */
 export type NewContent = {
   readonly base_version: number;
   readonly content: string | { readonly [member: string]: unknown };
@@ -199,20 +199,20 @@ export type NewContent = {
   readonly release?: boolean;
 };
 
-/** In an application, or in a project, or in neither: then it is personal. */
+/** A new document: in an application, in a project, or in neither, and then personal. */
 export type NewDocument = {
   readonly application_id?: string | null;
   readonly project_id?: string | null;
   readonly title: string;
 };
 
-/** Somebody who is registered with `email` already. */
+/** A registered user, by email address. */
 export type NewMember = {
   readonly email: string;
   readonly role: "viewer" | "editor" | "owner";
 };
 
-/** A part of an application. */
+/** A project of an application. */
 export type NewProject = {
   readonly application_id: string;
   readonly name: string;
@@ -270,7 +270,7 @@ export type Person = {
   readonly user_name: string;
 };
 
-/** Its members are those of its application. */
+/** A project. Its members are those of its application. */
 export type Project = {
   readonly application_id: string;
   readonly created_at: number;
@@ -285,19 +285,19 @@ export type Registration = {
   readonly password: string;
 };
 
-/** The grant under which the draft is to become a version, and the version that it is to follow. */
+/** The grant under which the draft becomes a version, and the version that it follows. */
 export type Restoring = {
   readonly base_version: number;
   readonly fence: string;
 };
 
-/** `lock_lost`: whether the lock has ended meanwhile; null if that could not be found out. */
+/** `lock_lost`: true if the lock has ended by now; null if the lock store did not answer. */
 export type SavedContent = {
   readonly lock_lost: boolean | null;
   readonly version: number;
 };
 
-/** An account that is signed in: `access_token` is good for `expires_in` seconds. `csrf_token` goes into the header X-CSRF-Token of refresh and logout. */
+/** A signed-in account. `access_token` is valid for `expires_in` seconds. `csrf_token` goes into the header X-CSRF-Token of refresh and logout. */
 export type SignedInUser = {
   readonly access_token: string;
   readonly created_at: number;
@@ -335,7 +335,7 @@ export type Ticket = {
   readonly ticket: string;
 };
 
-/** An account, as its owner sees it. */
+/** An account as its owner sees it. */
 export type User = {
   readonly created_at: number;
   readonly display_name: string;

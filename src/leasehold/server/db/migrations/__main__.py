@@ -1,6 +1,6 @@
-"""``python -m leasehold.server.db.migrations "what it does"``: begin a new migration.
+"""``python -m leasehold.server.db.migrations "what it does"``: generate a new migration.
 
-It gets what the models have and the migrations before it do not make, for somebody to read and to finish.
+It contains the difference between the models and the migrations so far, to be reviewed and completed by hand.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
-from leasehold.server.db.migrate import configuration, upgrade
+from leasehold.server.db.migrate import alembic_config, upgrade
 
 
 def main(message: str) -> None:
@@ -22,7 +22,7 @@ def main(message: str) -> None:
         engine = create_engine(f"sqlite:///{Path(directory) / 'empty.sqlite'}")
         with engine.connect() as connection:
             upgrade(connection)
-            config = configuration(connection)
+            config = alembic_config(connection)
             config.set_main_option("file_template", "%%(rev)s_%%(slug)s")
             number = len(list(ScriptDirectory.from_config(config).walk_revisions())) + 1
             command.revision(config, message, autogenerate=True, rev_id=f"{number:04}")

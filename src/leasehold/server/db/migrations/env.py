@@ -1,4 +1,4 @@
-"""Run by Alembic, on a connection that is within a transaction already (see `leasehold.server.db.migrate`)."""
+"""The environment that Alembic runs, on a connection within a transaction (see `leasehold.server.db.migrate`)."""
 
 from alembic import context
 
@@ -9,6 +9,6 @@ context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=Row.metadata,
     version_table=VERSION_TABLE,
-    render_as_batch=True,  # SQLite changes a table by making a new one
+    render_as_batch=True,  # SQLite changes a table by creating a new one
 )
 context.run_migrations()

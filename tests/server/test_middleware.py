@@ -15,8 +15,8 @@ from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
 
 from leasehold import errors
 from leasehold.http_problems import OF_ERROR
-from leasehold.server.http.middleware import Envelope
-from leasehold.server.http.problem_handlers import install_problems
+from leasehold.server.http.middleware import ApiMiddleware
+from leasehold.server.http.problems import install_problems
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -97,7 +97,7 @@ def small_app() -> FastAPI:
 
         return Response("x", headers={"Cache-Control": "max-age=60"})
 
-    app.add_middleware(Envelope, max_body=1000, max_content=1000)
+    app.add_middleware(ApiMiddleware, max_body=1000, max_content=1000)
     return app
 
 

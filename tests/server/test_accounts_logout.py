@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import httpx
     from fastapi import FastAPI
     from tests.server.conftest import MakeApp
-    from tests.server.serving import Served
+    from tests.server.served import Served
 
     from leasehold.server import Settings
 
@@ -54,10 +54,10 @@ async def test_an_access_token_that_has_expired_is_good_enough_for_signing_out(
 ) -> None:
     """It was in a page that was left open over night."""
     await register(client)
-    identity = app.state.services.identity
-    session_id = await identity.sessions.session_of(client.cookies["leasehold_refresh"])
+    auth = app.state.services.auth
+    login_id = await auth.logins.login_of(client.cookies["leasehold_refresh"])
     long_ago = time.time() - 86_400
-    expired = identity.tokens.issue(user_id="1", user_name="Ana", session_id=session_id, at=long_ago).text
+    expired = auth.tokens.issue(user_id="1", user_name="Ana", login_id=login_id, at=long_ago).text
     assert_problem(await client.get("/api/auth/me", headers=bearer(expired)), 401, "not_signed_in")
     kept = dict(client.cookies)
     if shown == "the cookie as well":

@@ -63,12 +63,12 @@ async def test_nothing_is_at_work_after_closing(tmp_path: Path, when: str) -> No
 async def test_a_connection_that_is_in_no_pool_is_closed_too(tmp_path: Path) -> None:
     """As one whose making is cancelled when the driver has done its part."""
     before = working()
-    connections = SqliteConnections(patience=5)
+    connections = SqliteConnections(timeout=5)
     options: dict[str, Any] = {}
-    connections.instead(None, None, None, options)
+    connections.on_connect(None, None, None, options)
     await options["async_creator_fn"](str(tmp_path / "documents.sqlite"))
     assert working() - before
-    await connections.end()
+    await connections.close()
     assert working() - before == set()
 
 

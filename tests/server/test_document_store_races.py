@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.util import await_only
 from tests.server.conftest import ON_POSTGRESQL
 from tests.server.rows import (
-    Sessions,
+    Database,
     add_document,
     add_user,
     document_of,
@@ -27,7 +27,14 @@ from tests.support.waiting import LIMIT
 
 from leasehold.documents.ports import Grant, Rescued, Save, Saved
 from leasehold.errors import StaleFence
-from leasehold.server.db.engine import close_engine, open_engine, reading, sessions_of, writing, writing_rows
+from leasehold.server.db.engine import (
+    close_engine,
+    open_engine,
+    reading,
+    session_factory,
+    writing,
+    writing_rows,
+)
 from leasehold.server.documents import document_store
 from leasehold.server.documents import save as saving
 from leasehold.server.documents.content import decode_content, encode_content
@@ -46,16 +53,16 @@ pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
-async def sessions(database_url: str) -> AsyncIterator[Sessions]:
+async def sessions(database_url: str) -> AsyncIterator[Database]:
     async with opened(database_url) as sessions:
         yield sessions
 
 
 @pytest.fixture
-async def second_worker(database_url: str, sessions: Sessions) -> AsyncIterator[Sessions]:
+async def second_worker(database_url: str, sessions: Database) -> AsyncIterator[Database]:
     """Another process's connections to the same database."""
     engine = open_engine(database_url)
-    yield sessions_of(engine)
+    yield session_factory(engine)
     await close_engine(engine)
 
 
@@ -76,7 +83,7 @@ class History:
         self.saved.append((save, outcome))
         return outcome
 
-    async def complaints(self, sessions: Sessions, document_id: str) -> list[str]:
+    async def complaints(self, sessions: Database, document_id: str) -> list[str]:
         """What is in the database, against what was told."""
         row = await document_of(sessions, document_id)
         versions = {version.number: version for version in await versions_of(sessions, document_id)}
@@ -116,14 +123,14 @@ class CheckThenAct(SqlDocumentStore):
 
     async def save(self, save: Save) -> Saved | Rescued:
         content = encode_content(save.content)
-        async with reading(self._sessions) as session:
+        async with reading(self._database) as session:
             row = (await session.execute(saving._LOCK_ROW, {"document": save.document_id})).one()
         reason = saving.reason_to_rescue(row, save)
         await asyncio.sleep(random.random() / 100)
-        async with writing(self._sessions) as session:
+        async with writing(self._database) as session:
             if reason is None:
-                return await saving.keep(session, row, save, content)
-            return await saving.rescue(session, row, save, content, reason)
+                return await saving.add_version(session, row, save, content)
+            return await saving.add_draft(session, row, save, content, reason)
 
 
 async def work(
@@ -151,7 +158,7 @@ async def work(
             base = outcome.version
 
 
-async def run_workers(kind: type[SqlDocumentStore], workers: list[Sessions], times: int) -> list[str]:
+async def run_workers(kind: type[SqlDocumentStore], workers: list[Database], times: int) -> list[str]:
     sessions = workers[0]
     people = [await add_user(sessions, f"P{number}") for number in range(6)]
     document_id = await add_document(sessions, people[0])
@@ -165,12 +172,12 @@ async def run_workers(kind: type[SqlDocumentStore], workers: list[Sessions], tim
 
 
 async def test_nothing_acknowledged_is_lost_among_many(
-    sessions: Sessions, second_worker: Sessions, count: Count
+    sessions: Database, second_worker: Database, count: Count
 ) -> None:
     assert await run_workers(SqlDocumentStore, [sessions, second_worker], count(full=60, quick=8)) == []
 
 
-async def test_the_checker_sees_a_store_that_compares_first_and_writes_later(sessions: Sessions) -> None:
+async def test_the_checker_sees_a_store_that_compares_first_and_writes_later(sessions: Database) -> None:
     # Whether two of them meet where it shows is up to chance.
     for _ in range(30):
         if await run_workers(CheckThenAct, [sessions], 15):
@@ -179,7 +186,7 @@ async def test_the_checker_sees_a_store_that_compares_first_and_writes_later(ses
 
 
 async def test_of_twenty_saves_at_once_one_is_a_version_and_nineteen_are_drafts(
-    sessions: Sessions, second_worker: Sessions
+    sessions: Database, second_worker: Database
 ) -> None:
     ana = await add_user(sessions, "Ana")
     document_id = await add_document(sessions, ana)
@@ -196,7 +203,7 @@ async def test_of_twenty_saves_at_once_one_is_a_version_and_nineteen_are_drafts(
 
 
 async def test_one_save_asked_twenty_times_at_once_is_one_version_or_one_draft(
-    sessions: Sessions, second_worker: Sessions
+    sessions: Database, second_worker: Database
 ) -> None:
     ana = await add_user(sessions, "Ana")
     document_id = await add_document(sessions, ana)
@@ -222,7 +229,7 @@ def stop_at(engine: AsyncEngine, beginning: str) -> tuple[asyncio.Event, asyncio
     return has_come, go
 
 
-async def overtake_a_save(sessions: Sessions, second_worker: Sessions, *, within: float) -> list[str]:
+async def overtake_a_save(sessions: Database, second_worker: Database, *, within: float) -> list[str]:
     """Ana's save has compared her fence when Ben's grant comes through another worker."""
     ana, ben = await add_user(sessions, "Ana"), await add_user(sessions, "Ben")
     document_id = await add_document(sessions, ana)
@@ -239,7 +246,7 @@ async def overtake_a_save(sessions: Sessions, second_worker: Sessions, *, within
     return await history.complaints(sessions, document_id)
 
 
-async def overtake_with_a_grant(sessions: Sessions, second_worker: Sessions, *, within: float) -> list[str]:
+async def overtake_with_a_grant(sessions: Database, second_worker: Database, *, within: float) -> list[str]:
     """Ben's grant has written its fence, and is not committed yet, when Ana's save comes through another worker."""
     ana, ben = await add_user(sessions, "Ana"), await add_user(sessions, "Ben")
     document_id = await add_document(sessions, ana)
@@ -248,7 +255,7 @@ async def overtake_with_a_grant(sessions: Sessions, second_worker: Sessions, *, 
     has_come, go = asyncio.Event(), asyncio.Event()
 
     @asynccontextmanager
-    async def slow(sessions: Sessions) -> AsyncIterator[AsyncConnection]:
+    async def slow(sessions: Database) -> AsyncIterator[AsyncConnection]:
         async with writing_rows(sessions) as connection:
             yield connection
             has_come.set()
@@ -278,7 +285,7 @@ INTERLEAVINGS = pytest.mark.parametrize(
 
 @INTERLEAVINGS
 async def test_a_grant_and_the_save_that_it_overtakes_wait_for_each_other(
-    sessions: Sessions, second_worker: Sessions, overtake: Callable[..., Awaitable[list[str]]]
+    sessions: Database, second_worker: Database, overtake: Callable[..., Awaitable[list[str]]]
 ) -> None:
     # It does wait, so nothing is gained by more.
     assert await overtake(sessions, second_worker, within=0.5) == []
@@ -287,8 +294,8 @@ async def test_a_grant_and_the_save_that_it_overtakes_wait_for_each_other(
 @INTERLEAVINGS
 @ON_POSTGRESQL
 async def test_without_the_lock_on_the_row_the_checker_complains(
-    sessions: Sessions,
-    second_worker: Sessions,
+    sessions: Database,
+    second_worker: Database,
     monkeypatch: pytest.MonkeyPatch,
     overtake: Callable[..., Awaitable[list[str]]],
 ) -> None:
@@ -304,7 +311,7 @@ async def save_and_die(parent: Parent, url: str, document_id: str, user_id: str,
 
     from leasehold.documents.ports import Save
     from leasehold.documents.state import Editor
-    from leasehold.server.db.engine import open_engine, sessions_of
+    from leasehold.server.db.engine import open_engine, session_factory
     from leasehold.server.documents.document_store import SqlDocumentStore
 
     engine = open_engine(url)
@@ -315,7 +322,9 @@ async def save_and_die(parent: Parent, url: str, document_id: str, user_id: str,
             parent.hear()
 
     event.listen(engine.sync_engine, "before_cursor_execute", stop)
-    await SqlDocumentStore(sessions_of(engine)).save(Save(document_id, Editor(user_id, "Ana"), "text", 0, 7))
+    await SqlDocumentStore(session_factory(engine)).save(
+        Save(document_id, Editor(user_id, "Ana"), "text", 0, 7)
+    )
     parent.tell(reached="end")
     parent.hear()
 
@@ -326,7 +335,7 @@ async def save_and_die(parent: Parent, url: str, document_id: str, user_id: str,
     ids=["before the version", "before the document", "after the commit"],
 )
 async def test_a_killed_save_left_all_or_nothing_and_is_asked_again(
-    database_url: str, sessions: Sessions, spawn: Callable[..., Child], where: str, kept: int
+    database_url: str, sessions: Database, spawn: Callable[..., Child], where: str, kept: int
 ) -> None:
     ana = await add_user(sessions, "Ana")
     document_id = await add_document(sessions, ana)
@@ -342,7 +351,7 @@ async def test_a_killed_save_left_all_or_nothing_and_is_asked_again(
     assert await drafts_of(sessions, document_id) == []
 
 
-async def test_a_cancelled_save_left_all_or_nothing(sessions: Sessions, count: Count) -> None:
+async def test_a_cancelled_save_left_all_or_nothing(sessions: Database, count: Count) -> None:
     ana = await add_user(sessions, "Ana")
     document_id = await add_document(sessions, ana)
     store = SqlDocumentStore(sessions)

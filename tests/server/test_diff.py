@@ -39,12 +39,12 @@ def apply(lines: list[str], diff: list[str]) -> list[str]:
     return result + lines[position:]
 
 
-@pytest.mark.parametrize("most_lines", [0, 1000], ids=["coarse", "fine"])
+@pytest.mark.parametrize("max_lines", [0, 1000], ids=["coarse", "fine"])
 @settings(deadline=None, max_examples=200)
 @given(old=LINES, new=LINES)
-def test_the_diff_leads_from_one_to_the_other(most_lines: int, old: list[str], new: list[str]) -> None:
+def test_the_diff_leads_from_one_to_the_other(max_lines: int, old: list[str], new: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparing, "_MOST_LINES", most_lines)
+        patch.setattr(comparing, "_MAX_LINES", max_lines)
         diff = unified_diff("\n".join(old), "\n".join(new))
     before = "\n".join(old).split("\n")
     assert apply(before, diff) == "\n".join(new).split("\n")
@@ -78,9 +78,9 @@ def test_a_text_and_an_object_can_be_compared() -> None:
     assert unified_diff({"a": 1, "b": 2}, {"b": 2, "a": 1}) == []
 
 
-@pytest.mark.parametrize("most_lines", [0, 1000], ids=["coarse", "fine"])
-def test_patch_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_lines: int) -> None:
-    monkeypatch.setattr(comparing, "_MOST_LINES", most_lines)
+@pytest.mark.parametrize("max_lines", [0, 1000], ids=["coarse", "fine"])
+def test_patch_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_lines: int) -> None:
+    monkeypatch.setattr(comparing, "_MAX_LINES", max_lines)
     old = [f"line {n}" for n in range(30)]
     new = [*old[:5], "new", *old[8:20], "newer", *old[20:]]
     diff = unified_diff("\n".join(old), "\n".join(new))

@@ -1,4 +1,4 @@
-"""Sessions and their refresh tokens: each is good once, a stolen one ends the session, a lost reply does not."""
+"""Logins and their refresh tokens: each is good once, a stolen one ends the session, a lost reply does not."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.support.waiting import LIMIT
 
 from leasehold import NotSignedIn
 from leasehold.errors import InProgress
-from leasehold.server.auth.logins import GRACE, Sessions, SignedIn
-from leasehold.server.db.engine import close_engine, open_engine, reading, sessions_of, writing
-from leasehold.server.db.models import RefreshTokenRow, Row, SessionRow, UserRow, new_id
+from leasehold.server.auth.logins import GRACE, ActiveLogin, Logins
+from leasehold.server.db.engine import close_engine, open_engine, reading, session_factory, writing
+from leasehold.server.db.models import LoginRow, RefreshTokenRow, Row, UserRow, new_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from tests.server.rows import Sessions as Database
+    from tests.server.rows import Database
     from tests.support.processes import Child
 
 KEY = b"k" * 32
@@ -43,7 +43,7 @@ def clock() -> Clock:
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     engine = open_engine(database_url)
-    yield sessions_of(engine)
+    yield session_factory(engine)
     await close_engine(engine)
 
 
@@ -58,13 +58,13 @@ async def ana(database: Database) -> UserRow:
 
 
 @pytest.fixture
-def sessions(database: Database, clock: Clock) -> Sessions:
-    return Sessions(database, KEY, days=14, clock=clock)
+def sessions(database: Database, clock: Clock) -> Logins:
+    return Logins(database, KEY, days=14, clock=clock)
 
 
-async def refreshed(sessions: Sessions, token: str) -> SignedIn:
+async def refreshed(sessions: Logins, token: str) -> ActiveLogin:
     answer = await sessions.refresh(token)
-    assert isinstance(answer, SignedIn)
+    assert isinstance(answer, ActiveLogin)
     return answer
 
 
@@ -74,14 +74,14 @@ async def count(database: Database, table: type[Row]) -> int:
 
 
 async def test_a_refresh_gives_the_next_token_of_the_same_session(
-    sessions: Sessions, ana: UserRow, clock: Clock
+    sessions: Logins, ana: UserRow, clock: Clock
 ) -> None:
     first = await sessions.start(ana)
     tokens = {first.refresh_token}
     for _ in range(5):
         clock.now += 900
         last = await refreshed(sessions, first.refresh_token)
-        assert (last.session_id, last.user.email, last.seen_at) == (first.session_id, ana.email, clock.now)
+        assert (last.login_id, last.user.email, last.seen_at) == (first.login_id, ana.email, clock.now)
         assert last.expires_at == clock.now + 14 * DAY
         assert last.refresh_token not in tokens
         tokens.add(last.refresh_token)
@@ -89,19 +89,19 @@ async def test_a_refresh_gives_the_next_token_of_the_same_session(
 
 
 async def test_a_token_that_comes_a_second_time_ends_the_session(
-    sessions: Sessions, ana: UserRow, clock: Clock
+    sessions: Logins, ana: UserRow, clock: Clock
 ) -> None:
     stolen = (await sessions.start(ana)).refresh_token
     mine = await refreshed(sessions, stolen)
     clock.now += GRACE
-    assert await sessions.refresh(stolen) == mine.session_id
+    assert await sessions.refresh(stolen) == mine.login_id
     for token in (mine.refresh_token, stolen):
         with pytest.raises(NotSignedIn):
             await sessions.refresh(token)
 
 
 async def test_an_old_token_ends_the_session_however_many_followed(
-    sessions: Sessions, ana: UserRow, clock: Clock
+    sessions: Logins, ana: UserRow, clock: Clock
 ) -> None:
     stolen = token = (await sessions.start(ana)).refresh_token
     for _ in range(4):
@@ -113,7 +113,7 @@ async def test_an_old_token_ends_the_session_however_many_followed(
 
 
 async def test_a_thief_who_was_quick_is_found_out_by_the_next_refresh(
-    sessions: Sessions, ana: UserRow, clock: Clock
+    sessions: Logins, ana: UserRow, clock: Clock
 ) -> None:
     """Within the grace the thief gets the very token that the owner has: there is only one line of them."""
     stolen = (await sessions.start(ana)).refresh_token
@@ -127,7 +127,7 @@ async def test_a_thief_who_was_quick_is_found_out_by_the_next_refresh(
     assert isinstance(await sessions.refresh(mine), str)
 
 
-async def test_a_reply_that_was_lost_is_given_again(sessions: Sessions, ana: UserRow, clock: Clock) -> None:
+async def test_a_reply_that_was_lost_is_given_again(sessions: Logins, ana: UserRow, clock: Clock) -> None:
     token = (await sessions.start(ana)).refresh_token
     lost = await refreshed(sessions, token)
     clock.now += GRACE - 1
@@ -137,7 +137,7 @@ async def test_a_reply_that_was_lost_is_given_again(sessions: Sessions, ana: Use
 
 
 async def test_two_tabs_that_refresh_at_once_both_stay_signed_in(
-    sessions: Sessions, ana: UserRow, database: Database
+    sessions: Logins, ana: UserRow, database: Database
 ) -> None:
     token = (await sessions.start(ana)).refresh_token
     tabs = await asyncio.gather(*(refreshed(sessions, token) for _ in range(8)))
@@ -147,7 +147,7 @@ async def test_two_tabs_that_refresh_at_once_both_stay_signed_in(
 
 
 async def test_a_tab_that_is_far_behind_is_told_to_ask_again(
-    sessions: Sessions, ana: UserRow, clock: Clock
+    sessions: Logins, ana: UserRow, clock: Clock
 ) -> None:
     """Its browser has a newer cookie by now, which an old one must not replace."""
     first = (await sessions.start(ana)).refresh_token
@@ -160,10 +160,10 @@ async def test_a_tab_that_is_far_behind_is_told_to_ask_again(
     await refreshed(sessions, third)
 
 
-async def test_ended_is_ended(sessions: Sessions, ana: UserRow) -> None:
+async def test_ended_is_ended(sessions: Logins, ana: UserRow) -> None:
     signed_in, other = await sessions.start(ana), await sessions.start(ana)
-    await sessions.end(signed_in.session_id)
-    await sessions.end(signed_in.session_id)
+    await sessions.end(signed_in.login_id)
+    await sessions.end(signed_in.login_id)
     await sessions.end("no such session")
     with pytest.raises(NotSignedIn):
         await sessions.refresh(signed_in.refresh_token)
@@ -171,19 +171,17 @@ async def test_ended_is_ended(sessions: Sessions, ana: UserRow) -> None:
 
 
 async def test_ending_twice_keeps_the_first_instant(
-    sessions: Sessions, ana: UserRow, clock: Clock, database: Database
+    sessions: Logins, ana: UserRow, clock: Clock, database: Database
 ) -> None:
     signed_in, began = await sessions.start(ana), clock.now
-    await sessions.end(signed_in.session_id)
+    await sessions.end(signed_in.login_id)
     clock.now += 100
-    await sessions.end(signed_in.session_id)
+    await sessions.end(signed_in.login_id)
     async with reading(database) as session:
-        assert await session.scalar(select(SessionRow.ended_at)) == began
+        assert await session.scalar(select(LoginRow.ended_at)) == began
 
 
-async def test_whoever_does_not_come_back_is_signed_out(
-    sessions: Sessions, ana: UserRow, clock: Clock
-) -> None:
+async def test_whoever_does_not_come_back_is_signed_out(sessions: Logins, ana: UserRow, clock: Clock) -> None:
     token = (await sessions.start(ana)).refresh_token
     clock.now += 14 * DAY - 1
     token = (await refreshed(sessions, token)).refresh_token
@@ -193,31 +191,31 @@ async def test_whoever_does_not_come_back_is_signed_out(
 
 
 @pytest.mark.parametrize("token", ["", "x", "a.b", "🔑", "\udc80", "x" * 10_000])
-async def test_a_token_that_we_did_not_make_is_nobodys(sessions: Sessions, ana: UserRow, token: str) -> None:
+async def test_a_token_that_we_did_not_make_is_nobodys(sessions: Logins, ana: UserRow, token: str) -> None:
     await sessions.start(ana)
     with pytest.raises(NotSignedIn):
         await sessions.refresh(token)
-    assert await sessions.session_of(token) is None
+    assert await sessions.login_of(token) is None
 
 
-async def test_the_session_of_a_token_is_known_used_or_not(sessions: Sessions, ana: UserRow) -> None:
+async def test_the_session_of_a_token_is_known_used_or_not(sessions: Logins, ana: UserRow) -> None:
     first = await sessions.start(ana)
     second = await refreshed(sessions, first.refresh_token)
     for token in (first.refresh_token, second.refresh_token):
-        assert await sessions.session_of(token) == first.session_id
+        assert await sessions.login_of(token) == first.login_id
 
 
 async def test_with_another_key_there_is_another_line(
-    sessions: Sessions, ana: UserRow, database: Database, clock: Clock
+    sessions: Logins, ana: UserRow, database: Database, clock: Clock
 ) -> None:
     """Whoever reads the database and an old token, but not the key, cannot know the next one."""
     token = (await sessions.start(ana)).refresh_token
     real = await refreshed(sessions, token)
-    other = Sessions(database, b"x" * 32, clock=clock)
-    assert other._successor(token, real.session_id) != real.refresh_token
+    other = Logins(database, b"x" * 32, clock=clock)
+    assert other._successor(token, real.login_id) != real.refresh_token
 
 
-async def test_tokens_are_kept_as_hashes_only(sessions: Sessions, ana: UserRow, database: Database) -> None:
+async def test_tokens_are_kept_as_hashes_only(sessions: Logins, ana: UserRow, database: Database) -> None:
     first = await sessions.start(ana)
     second = await refreshed(sessions, first.refresh_token)
     async with reading(database) as session:
@@ -230,31 +228,31 @@ async def test_tokens_are_kept_as_hashes_only(sessions: Sessions, ana: UserRow, 
 
 
 async def test_what_is_over_for_long_is_removed_and_nothing_else(
-    sessions: Sessions, ana: UserRow, database: Database, clock: Clock
+    sessions: Logins, ana: UserRow, database: Database, clock: Clock
 ) -> None:
     await sessions.start(ana)
     ended = await sessions.start(ana)
-    await sessions.end(ended.session_id)
+    await sessions.end(ended.login_id)
     clock.now += 13 * DAY
     alive = await sessions.start(ana)
     await sessions.prune()
-    assert await count(database, SessionRow) == 2
+    assert await count(database, LoginRow) == 2
     clock.now += 4 * DAY
     ended = await sessions.start(ana)
-    await sessions.end(ended.session_id)
+    await sessions.end(ended.login_id)
     await sessions.prune()
     async with reading(database) as session:
-        left = set(await session.scalars(select(SessionRow.id)))
+        left = set(await session.scalars(select(LoginRow.id)))
         tokens = set(await session.scalars(select(RefreshTokenRow.session_id)))
-    assert left == tokens == {alive.session_id, ended.session_id}
+    assert left == tokens == {alive.login_id, ended.login_id}
 
 
 async def _refresh_in_another_process(parent: object, url: str, key: str, token: str) -> None:
-    from leasehold.server.auth.logins import Sessions
-    from leasehold.server.db.engine import close_engine, open_engine, sessions_of
+    from leasehold.server.auth.logins import Logins
+    from leasehold.server.db.engine import close_engine, open_engine, session_factory
 
     engine = open_engine(url)
-    sessions = Sessions(sessions_of(engine), key.encode())
+    sessions = Logins(session_factory(engine), key.encode())
     parent.tell(ready=True)
     parent.hear()
     answer = await sessions.refresh(token)
@@ -265,7 +263,7 @@ async def _refresh_in_another_process(parent: object, url: str, key: str, token:
 async def test_tabs_at_two_workers_get_the_same_token(
     database: Database, database_url: str, ana: UserRow, spawn: Callable[..., Child]
 ) -> None:
-    token = (await Sessions(database, KEY).start(ana)).refresh_token
+    token = (await Logins(database, KEY).start(ana)).refresh_token
     workers = [spawn(_refresh_in_another_process, database_url, KEY.decode(), token) for _ in range(2)]
     for worker in workers:
         assert await worker.aread(LIMIT) == {"ready": True}

@@ -17,7 +17,7 @@ from leasehold.documents.store import scripts
 from leasehold.documents.store.decoding import NAMESPACE
 from leasehold.documents.store.fence_registration import FenceRegistration
 from leasehold.documents.store.lock_store import DocumentLockStore
-from leasehold.server.auth.socket_logout import SignOuts
+from leasehold.server.auth.socket_logout import SocketLogout
 from leasehold.server.documents import document_store
 from leasehold.valkey.commands import ScriptCommand
 
@@ -138,15 +138,15 @@ def _an_old_fence_saves(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_draft_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    honest = document_store.rescue
+    honest = document_store.add_draft
 
-    async def rescue(session: Any, *arguments: Any) -> Any:
+    async def add_draft(session: Any, *arguments: Any) -> Any:
         async with session.begin_nested() as nested:
             kept = await honest(session, *arguments)
             await nested.rollback()
         return kept
 
-    patch.setattr(document_store, "rescue", rescue)
+    patch.setattr(document_store, "add_draft", add_draft)
 
 
 def _hub_tells_everything(patch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def _rights_are_asked_once(patch: pytest.MonkeyPatch) -> None:
 def _sockets_outlive_sessions(patch: pytest.MonkeyPatch) -> None:
     async def end(*_: Any) -> None: ...
 
-    patch.setattr(SignOuts, "_end", end)
+    patch.setattr(SocketLogout, "_end", end)
 
 
 def _nothing_is_undone(patch: pytest.MonkeyPatch) -> None:

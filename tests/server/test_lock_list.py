@@ -69,7 +69,7 @@ async def test_nobody_else_does(team: Team) -> None:
 @pytest.mark.both_databases
 async def test_it_comes_in_pages_and_in_batches(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locked_documents, "_BATCH", 3)
-    monkeypatch.setattr(locked_documents, "_MOST_LOOKED_AT", 6)
+    monkeypatch.setattr(locked_documents, "_MAX_ROWS", 6)
     documents = [await team.document(f"D{number}") for number in range(10)]
     for document_id in documents:
         await acquire(team.ana, document_id)

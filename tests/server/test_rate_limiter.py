@@ -9,8 +9,8 @@ from starlette.requests import Request
 from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
 
 from leasehold.errors import RateLimited
-from leasehold.server.budgets import budget_of
-from leasehold.server.http.rate_limiter import Limiter, Windows, address_of
+from leasehold.server.auth.dependencies import budget_of
+from leasehold.server.http.rate_limiter import RateLimiter, Windows, address_of
 
 
 class Clock:
@@ -27,7 +27,7 @@ def clock() -> Clock:
 
 
 def test_whoever_is_over_the_limit_is_told_when_to_come_back(clock: Clock) -> None:
-    limiter = Limiter({"acquire": "2/minute"}, clock=clock)
+    limiter = RateLimiter({"acquire": "2/minute"}, clock=clock)
     limiter.spend("acquire", "ana")
     clock.now += 20
     limiter.spend("acquire", "ana")
@@ -39,7 +39,7 @@ def test_whoever_is_over_the_limit_is_told_when_to_come_back(clock: Clock) -> No
 
 
 def test_what_is_too_much_costs_nothing(clock: Clock) -> None:
-    limiter = Limiter({"content": "100/minute"}, clock=clock)
+    limiter = RateLimiter({"content": "100/minute"}, clock=clock)
     limiter.spend("content", "ana", 70)
     with pytest.raises(RateLimited) as told:
         limiter.spend("content", "ana", 31)
@@ -52,7 +52,7 @@ def test_what_is_too_much_costs_nothing(clock: Clock) -> None:
 
 
 def test_callers_and_budgets_do_not_share(clock: Clock) -> None:
-    limiter = Limiter({"acquire": "1/minute", "keep": "1/minute"}, clock=clock)
+    limiter = RateLimiter({"acquire": "1/minute", "keep": "1/minute"}, clock=clock)
     limiter.spend("acquire", "ana")
     limiter.spend("acquire", "ben")
     limiter.spend("keep", "ana")
@@ -61,13 +61,13 @@ def test_callers_and_budgets_do_not_share(clock: Clock) -> None:
 
 
 def test_a_limit_can_be_off(clock: Clock) -> None:
-    limiter = Limiter({"acquire": "off"}, clock=clock)
+    limiter = RateLimiter({"acquire": "off"}, clock=clock)
     for _ in range(1000):
         limiter.spend("acquire", "ana")
 
 
 def test_names_with_slashes_are_not_somebody_else(clock: Clock) -> None:
-    limiter = Limiter({"acquire": "1/minute", "other": "1/minute"}, clock=clock)
+    limiter = RateLimiter({"acquire": "1/minute", "other": "1/minute"}, clock=clock)
     limiter.spend("other", "acquire/ana")
     limiter.spend("acquire", "ana")
 
@@ -128,12 +128,12 @@ def test_an_address_is_what_one_caller_has(host: str | None, counted_as: str) ->
 
 
 def test_asking_is_cheap() -> None:
-    limiter = Limiter({"acquire": "1000000/minute"})
+    limiter = RateLimiter({"acquire": "1000000/minute"})
     best = min(_microseconds_each(limiter) for _ in range(5))
     assert best < 200, f"{best:.0f} µs each"  # 4 on a quiet machine
 
 
-def _microseconds_each(limiter: Limiter, times: int = 2000) -> float:
+def _microseconds_each(limiter: RateLimiter, times: int = 2000) -> float:
     began_at = time.process_time()
     for _ in range(times):
         limiter.spend("acquire", "ana")

@@ -8,9 +8,10 @@ from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import SecretStr
 
 from leasehold.errors import InvalidRequest
-from leasehold.server.auth.signing_keys import SECRET_FILE, Keys, load_keys
+from leasehold.server.auth.signing_keys import SECRET_FILE, SigningKeys, load_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,22 +58,22 @@ def test_processes_get_the_same(tmp_path: Path, spawn: Callable[..., Any]) -> No
 
 
 def test_a_secret_that_is_given_is_kept_nowhere(tmp_path: Path) -> None:
-    load_keys("a secret that somebody else keeps", tmp_path / "data")
+    load_keys(SecretStr("a secret that somebody else keeps"), tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 
 def test_each_purpose_has_its_own() -> None:
-    keys = Keys(b"secret")
+    keys = SigningKeys(b"secret")
     assert keys.of("a") == keys.of("a")
     assert keys.of("a") != keys.of("b")
     assert len(keys.of("a")) == 32
-    assert "secret" not in repr(keys).replace("Keys", "")
+    assert "secret" not in repr(keys).replace("SigningKeys", "")
 
 
 def test_one_that_others_can_read_is_refused(tmp_path: Path) -> None:
     load_keys(None, tmp_path / "data")
     (tmp_path / "data" / SECRET_FILE).chmod(0o644)
-    with pytest.raises(InvalidRequest, match="open to others: chmod 600"):
+    with pytest.raises(InvalidRequest, match=r"other users can read .*: chmod 600"):
         load_keys(None, tmp_path / "data")
 
 

@@ -57,7 +57,7 @@ async def test_an_outdated_hash_is_made_anew(make_app: MakeApp, make_settings: M
     async with page(after) as client:
         for _ in range(2):
             assert (await client.post("/api/auth/login", json=LOGIN)).status_code == 200
-    async with reading(after.state.services.sessions) as session:
+    async with reading(after.state.services.database) as session:
         assert ",t=2," in await session.scalar(select(UserRow.password_hash))
 
 
