@@ -570,7 +570,7 @@ def fork_while_waiting(parent: Any, kind: str, url: str) -> None:
             )
             waiting.start()
             while (
-                not locks._engine.room._waiters
+                not locks._engine.waiter_poller._waiters
                 or locks.store_access.transport._subscriber._connection is None
             ):
                 time.sleep(0.001)
