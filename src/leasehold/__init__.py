@@ -73,8 +73,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when first used: a program with blocking locks does without asyncio, and one that prints its help
-    # without either.
+    # Loaded when first used: a program with blocking locks needs no asyncio, and one that prints its help needs
+    # neither.
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - not a name of this package

@@ -1,4 +1,4 @@
-"""The blocking client: the same names and arguments, for threads."""
+"""The blocking client: the same names and arguments as the asynchronous one, for threads."""
 
 from __future__ import annotations
 
@@ -7,23 +7,17 @@ import threading
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from leasehold.client_core import ClientCore
 from leasehold.core import validation
-from leasehold.core.backoff import Backoff
-from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
 from leasehold.core.multi_lock import LeasesState, acquire_all
-from leasehold.core.observer import Lookout
-from leasehold.core.once import Once, check_keep, check_once, encode_result, key_of
-from leasehold.core.sync_runner import run
-from leasehold.core.waiters import alive_for
+from leasehold.core.once import check_keep, check_once, encode_result, key_of
+from leasehold.core.sync_runner import run_sync
 from leasehold.errors import LeaseLost, LockBusy, StoreError
 from leasehold.runtime import clock
-from leasehold.runtime.fork import tell_after_fork
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.runtime.thread_runtime import ThreadClock, Threads
-from leasehold.valkey.once_store import ValkeyOnceStore
-from leasehold.valkey.options import check_options, default_holder
-from leasehold.valkey.store import ValkeyStore
+from leasehold.runtime.thread_runtime import ThreadClock, ThreadConcurrency
+from leasehold.valkey.options import check_options
 from leasehold.valkey.transport.blocking_transport import BlockingTransport
 
 if TYPE_CHECKING:
@@ -33,8 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from leasehold.core.notifications import Tickets
-    from leasehold.core.observer import Kind
+    from leasehold.client_core import StoreAccess
+    from leasehold.core.engine import Engine
     from leasehold.core.replies import LockInfo, Mode, OnLoss
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.doctor import Finding
@@ -43,7 +37,6 @@ if TYPE_CHECKING:
 
 H = TypeVar("H", "Lease", "Leases")
 R = TypeVar("R")
-S = TypeVar("S", bound=ValkeyStore)
 
 
 class Lease(LeaseState):
@@ -63,57 +56,57 @@ class Lease(LeaseState):
     def renew(self, ttl: float | None = None) -> None:
         """Extend the lease to ``ttl`` seconds from now (default: the ttl it was acquired with).
 
-        Raises `LeaseLost` if it has ended, and `StoreUnavailable` if the store gave no answer; the lease
-        is then what it was before, until its deadline.
+        Raises `LeaseLost` if it has ended, and `StoreUnavailable` if the store gave no reply; the lease
+        is then unchanged, until its deadline.
         """
         with self._my_turn():
-            run(self._engine.renew(self, ttl))
+            run_sync(self._engine.renew(self, ttl))
 
     def release(self) -> None:
-        """Give the lock back. Doing it twice is harmless.
+        """Release the lock. Releasing twice is harmless.
 
-        On return the lease has ended in the store and no renewal is under way. Raises `LeaseLost` if it
-        had ended before, so that somebody else may have held the lock meanwhile, and `StoreUnavailable`
-        if the store gave no answer: it then ends with its ttl at the latest.
+        On return the lease has ended in the store and no renewal is under way. Raises `LeaseLost` if it had ended
+        before, so that others may have held the lock since, and `StoreUnavailable` if the store gave no reply: it then
+        ends with its ttl at the latest.
         """
         with self._my_turn():
-            run(self._engine.release(self))
+            run_sync(self._engine.release(self))
 
     def _my_turn(self) -> AbstractContextManager[object]:
-        # In a forked child the lock may have been copied while another thread held it, and that thread
-        # is not here to open it; the child gets no further than an exception anyway.
+        # In a forked child the lock may have been copied while another thread held it, and that thread is not in the
+        # child to release it; the child gets an exception anyway.
         return self._turn if self.is_ours else nullcontext()
 
     def abandon(self) -> None:
-        """Stop renewing and give nothing back: the lock stays held until the ttl ends."""
+        """Stop renewing without releasing: the lock stays held until the ttl ends."""
         self._engine.abandon(self)
 
     def lost(self, timeout: float | None = None) -> LossReason | None:
-        """Wait until the lease has ended, and say why; None if ``timeout`` seconds passed first."""
-        return run(self._engine.lost(self, timeout))
+        """Wait until the lease has ended and return the reason; None if ``timeout`` seconds pass first."""
+        return run_sync(self.wait_until_lost(timeout))
 
 
 class Leases(LeasesState[Lease]):
-    """The leases that `Client.lock_all` holds together, by name; as `leasehold.client.Leases`."""
+    """The leases of `Client.lock_all`, by name; as `leasehold.client.Leases`."""
 
     def renew(self, ttl: float | None = None) -> None:
         """Extend each of them to ``ttl`` seconds from now; `LeaseLost` for the first that has ended."""
-        run(self.renew_all(ttl))
+        run_sync(self.renew_all(ttl))
 
     def release(self) -> None:
-        """Give all of them back, and then raise what went wrong with the first that could not be."""
-        run(self.release_all())
+        """Release all of them, even if one fails; then raise the first error."""
+        run_sync(self.release_all())
 
     def lost(self, timeout: float | None = None) -> LossReason | None:
-        """Wait until any of them has ended, and say why; None if ``timeout`` seconds passed first."""
-        return run(self.wait_until_lost(timeout))
+        """Wait until one of them has ended and return the reason; None if ``timeout`` seconds pass first."""
+        return run_sync(self.wait_until_lost(timeout))
 
 
 class LockContext(Generic[H]):
-    """What ``with locks.lock(...)`` runs in: a lease (or several) that is renewed while inside.
+    """The context manager of ``with locks.lock(...)``: a lease (or several) that is renewed inside.
 
-    If the lease is lost, ``lease.is_lost`` says so at once, ``lease.check()`` raises, and `LeaseLost`
-    comes out at the end. An exception of the body's own is never hidden.
+    If the lease is lost, ``lease.is_lost`` is true at once, ``lease.check()`` raises, and `LeaseLost` is raised at
+    the end. An exception of the body is never hidden.
     """
 
     def __init__(self, acquire: Callable[[], H]) -> None:
@@ -136,7 +129,7 @@ class LockContext(Generic[H]):
             if error is None:
                 raise
             if not isinstance(error, LeaseLost):
-                error.add_note(f"Meanwhile {lost}.")
+                error.add_note(f"In addition, {lost}.")
         except StoreError as failure:
             if error is None:
                 raise
@@ -152,7 +145,7 @@ class Client:
 
     def __init__(
         self,
-        wire: Transport,
+        transport: Transport,
         *,
         holder: Holder | None,
         namespace: str,
@@ -160,68 +153,28 @@ class Client:
         retry_interval: float,
         where: str = "",
     ) -> None:
-        validation.check_duration(timeout, "timeout")
-        validation.check_duration(retry_interval, "retry_interval")
-        self._random = SystemRandom()
-        self.lookout = Lookout(where)
-        """Who is told what this client does; see `leasehold.observe`."""
-        self._wire = wire
-        self._namespace = namespace
-        self._live = alive_for(retry_interval)
-        self._store = ValkeyStore(wire, namespace=namespace, live=self._live)
-        self._holder: Callable[[], Holder] = default_holder if holder is None else lambda: holder
-        self._patience = timeout
-        self._retry = Backoff(first=retry_interval / 5, cap=retry_interval)
-        self._engine = self._make_engine(self._store)
-        results = ValkeyOnceStore(wire, namespace=namespace, live=self._live)
-        self._run_engine = self._make_engine(results.leases, tickets=self._engine.tickets, kind="once")
-        self._once = Once(self._run_engine, results)
-        self._beside: list[Engine[Lease]] = []
-        tell_after_fork(self)
-
-    def _make_engine(
-        self, store: ValkeyStore, tickets: Tickets | None = None, kind: Kind = "lock"
-    ) -> Engine[Lease]:
-        return Engine(
-            store,
-            ThreadClock(),
-            self._random,
-            Threads(),
+        self._core = ClientCore(
+            transport,
+            clock=ThreadClock(),
+            concurrency=ThreadConcurrency(),
             make_lease=Lease,
-            holder=self._holder,
-            patience=self._patience,
-            retry=self._retry,
-            tickets=tickets,
-            kind=kind,
-            lookout=self.lookout,
+            holder=holder,
+            namespace=namespace,
+            timeout=timeout,
+            retry_interval=retry_interval,
+            where=where,
         )
+        self.lookout = self._core.observers
+        """The observers of this client; see `leasehold.observe`."""
+        self._engine = self._core.engine
 
     @property
-    def wire(self) -> Transport:
-        """The connections to the store, for what is built on this client."""
-        return self._wire
-
-    def beside(self, kind: Kind, make_store: Callable[..., S]) -> tuple[Engine[Lease], S]:
-        """An engine for locks of another ``kind`` on this client's connection, for what is built on this client.
-
-        ``make_store`` is given the wire, the namespace and how long waiters count as alive. What belongs to the engine
-        ends with the client.
-        """
-        store = make_store(self._wire, namespace=self.namespace_of(kind), live=self._live)
-        engine = self._make_engine(store, tickets=self._engine.tickets, kind=kind)
-        self._beside.append(engine)
-        return engine, store
-
-    def namespace_of(self, kind: str) -> str:
-        """What the keys of another ``kind`` begin with: "lock" keeps its name for itself, and others go beside it."""
-        return kind if self._namespace == "lock" else f"{self._namespace}:{kind}"
+    def store_access(self) -> StoreAccess[Transport, Lease]:
+        """The client's store, for packages built on the client."""
+        return self._core
 
     def __enter__(self) -> Self:
-        try:
-            run(self._engine.open())
-        except BaseException:
-            self.close()
-            raise
+        run_sync(self._core.open())
         return self
 
     def __exit__(
@@ -231,11 +184,7 @@ class Client:
 
     def close(self) -> None:
         """Stop renewing and disconnect. Leases that are still held end with their ttl."""
-        run(self._engine.close())
-        run(self._once.close())
-        for engine in (self._run_engine, *self._beside):
-            run(engine.close())
-        run(self._store.close())
+        run_sync(self._core.close())
 
     def lock(
         self,
@@ -253,7 +202,7 @@ class Client:
     ) -> LockContext[Lease]:
         """Hold the lock inside ``with``; see `acquire` and `LockContext`.
 
-        ``on_loss`` is there for the sake of the same arguments: a thread is always signalled.
+        ``on_loss`` makes no difference: a thread cannot be cancelled. It keeps the arguments the same on both sides.
         """
         validation.check_on_loss(on_loss)
         return LockContext(
@@ -286,7 +235,7 @@ class Client:
     ) -> Lease:
         """Get the lock, waiting up to ``wait`` seconds; see `leasehold.client.Client.acquire`."""
         validation.check_on_loss(on_loss)
-        return run(
+        return run_sync(
             self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor, retry_interval)
         )
 
@@ -302,7 +251,7 @@ class Client:
         floor: int | None = None,
         on_loss: OnLoss = "cancel",
     ) -> Lease | None:
-        """Get the lock if it is free now; None if somebody else holds it."""
+        """Get the lock if it is free now; None if it is held."""
         try:
             return self.acquire(
                 name,
@@ -337,7 +286,9 @@ class Client:
         validation.check_request(several[0], ttl, wait, mode)
 
         def acquire() -> Leases:
-            leases = run(acquire_all(self._engine, several, ttl, wait, mode, holder, renew, max_hold, floor))
+            leases = run_sync(
+                acquire_all(self._engine, several, ttl, wait, mode, holder, renew, max_hold, floor)
+            )
             return Leases(self._engine, leases)
 
         return LockContext(acquire)
@@ -355,20 +306,9 @@ class Client:
         on_loss: OnLoss = "cancel",
         expect_fence: int | None = None,
     ) -> Lease:
-        """Get the lock by force; see `leasehold.client.Client.take`."""
+        """Take the lock by force; see `leasehold.client.Client.take`."""
         validation.check_on_loss(on_loss)
-        return run(
-            self._engine.take(
-                name,
-                ttl=ttl,
-                mode=mode,
-                holder=holder,
-                renew=renew,
-                max_hold=max_hold,
-                floor=floor,
-                expect_fence=expect_fence,
-            )
-        )
+        return run_sync(self._engine.take(name, ttl, mode, holder, renew, max_hold, floor, expect_fence))
 
     def once(
         self,
@@ -381,29 +321,29 @@ class Client:
     ) -> R:
         """Run ``fn()`` unless it has been run under ``key`` before; see `leasehold.client.Client.once`.
 
-        A thread cannot be cancelled: if the lease is lost, ``fn`` runs on, and `LeaseLost` comes out at its end.
+        A thread cannot be cancelled: if the lease is lost, ``fn`` runs on, and `LeaseLost` is raised at its end.
         """
         check_once(key, fn, ttl)
 
-        async def work() -> R:  # it blocks and never suspends, as all that runs here
+        async def work() -> R:  # it blocks and never suspends, as everything here
             return self._run_once(key, fn, ttl, lease_ttl, wait)
 
-        return run(self._run_engine.observed("once", key, work))
+        return run_sync(self._core.once_engine.observed("once", key, work))
 
     def _run_once(self, key: str, fn: Callable[[], R], ttl: float, lease_ttl: float, wait: float | None) -> R:
-        if kept := run(self._once.recall(key)):
+        if kept := run_sync(self._core.once.recall(key)):
             return kept[0]
-        engine = self._run_engine
+        engine = self._core.once_engine
         context: LockContext[Lease] = LockContext(
-            lambda: run(engine.acquire(key, lease_ttl, wait, "exclusive", None, True, None, None))
+            lambda: run_sync(engine.acquire(key, lease_ttl, wait, "exclusive", None, True, None, None))
         )
         try:
             lease = context.__enter__()
         except LockBusy as busy:
-            return run(self._once.recall_instead(key, busy))
+            return run_sync(self._core.once.recall_instead(key, busy))
         encoded = ""
         try:
-            kept = run(self._once.recall(key))
+            kept = run_sync(self._core.once.recall(key))
             if not kept:
                 encoded = encode_result(key, fn())
                 lease.check()
@@ -411,43 +351,37 @@ class Client:
             context.__exit__(*sys.exc_info())
             raise
         if not kept:
-            # If it does not end well, nothing is given back here: what becomes of the lease is decided there.
-            kept = [run(self._once.finish(lease, encoded, ttl))]
+            # If this fails, nothing is released here: `finish` decides about the lease.
+            kept = [run_sync(self._core.once.finish(lease, encoded, ttl))]
         context.__exit__(None, None, None)
         return kept[0]
 
     def first_time(self, operation: str, unique_key: str | int, *, ttl: float = 86400) -> bool:
-        """Whether nobody has asked this before; see `leasehold.client.Client.first_time`."""
+        """Return True for the first call with this key; see `leasehold.client.Client.first_time`."""
         key = key_of(operation, unique_key)
         check_keep(ttl)
-        return run(self._run_engine.observed("first_time", key, lambda: self._once.first_time(key, ttl)))
+        return run_sync(
+            self._core.once_engine.observed("first_time", key, lambda: self._core.once.first_time(key, ttl))
+        )
 
     def inspect(self, name: str) -> LockInfo:
-        """Who holds the lock and how many wait for it, as it was when the store answered."""
-        return run(self._engine.inspect(name))
+        """Return the holders of the lock and the number of waiters, as of the store's reply."""
+        return run_sync(self._engine.inspect(name))
 
     def list(self, pattern: str = "*") -> Iterator[LockInfo]:
-        """The locks whose names match ``pattern``; see `leasehold.client.Client.list`."""
+        """List the locks whose names match ``pattern``; see `leasehold.client.Client.list`."""
         cursor = 0
         while True:
-            cursor, found = run(self._engine.page(pattern, cursor))
+            cursor, found = run_sync(self._engine.page(pattern, cursor))
             yield from found
             if not cursor:
                 return
 
     def diagnose(self) -> list[Finding]:
-        """What an operator should know about the store, each with what to do; see `leasehold doctor`."""
+        """Return problems of the store's configuration, each with a remedy; see `leasehold doctor`."""
         from leasehold.valkey.doctor import diagnose  # noqa: PLC0415 - for one command of an operator
 
-        return run(diagnose(self._wire, self._engine))
-
-    def after_fork(self) -> None:
-        """In a child process: own nothing of what the parent holds."""
-        self._random.after_fork()
-        self._store.after_fork()
-        self._engine.after_fork(Threads())
-        for engine in (self._run_engine, *self._beside):
-            engine.after_fork(Threads())
+        return run_sync(diagnose(self._core.transport, self._engine))
 
 
 def connect(
@@ -463,10 +397,10 @@ def connect(
     allow_eviction: bool = False,
     max_connections: int | None = None,
 ) -> Client:
-    """A blocking client for the store at ``url``, or for an embedded Valkey without one.
+    """Return a blocking client for the store at ``url``, or for an embedded Valkey without one.
 
-    The arguments are those of `leasehold.connect`. Each thread that talks to the store has a socket to
-    itself; ``max_connections`` limits how many there are.
+    The arguments are those of `leasehold.connect`. Each thread with a request under way uses a socket of its own;
+    ``max_connections`` limits their number.
     """
     options = check_options(
         url,
@@ -477,9 +411,9 @@ def connect(
         allow_eviction=allow_eviction,
         max_connections=max_connections,
     )
-    wire = BlockingTransport(options, clock=clock.now, fraction=SystemRandom().fraction)
+    transport = BlockingTransport(options, clock=clock.now, fraction=SystemRandom().fraction)
     return Client(
-        wire,
+        transport,
         holder=holder,
         namespace=namespace,
         timeout=timeout,

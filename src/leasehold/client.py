@@ -7,22 +7,16 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from leasehold.client_core import ClientCore
 from leasehold.core import validation
-from leasehold.core.backoff import Backoff
-from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
 from leasehold.core.multi_lock import LeasesState, acquire_all
-from leasehold.core.observer import Lookout
-from leasehold.core.once import Once, check_keep, check_once, encode_result, key_of
-from leasehold.core.waiters import alive_for
+from leasehold.core.once import check_keep, check_once, encode_result, key_of
 from leasehold.errors import LeaseLost, LockBusy, StoreError
 from leasehold.runtime import clock
-from leasehold.runtime.asyncio_runtime import TaskClock, Tasks
-from leasehold.runtime.fork import tell_after_fork
+from leasehold.runtime.asyncio_runtime import AsyncioClock, AsyncioConcurrency
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.valkey.once_store import ValkeyOnceStore
-from leasehold.valkey.options import check_options, default_holder
-from leasehold.valkey.store import ValkeyStore
+from leasehold.valkey.options import check_options
 from leasehold.valkey.transport.async_transport import AsyncTransport
 
 if TYPE_CHECKING:
@@ -31,25 +25,22 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from leasehold.core.notifications import Tickets
-    from leasehold.core.observer import Kind
+    from leasehold.client_core import StoreAccess
+    from leasehold.core.engine import Engine
     from leasehold.core.replies import LockInfo, Mode, OnLoss
     from leasehold.errors import Holder, LossReason
     from leasehold.valkey.doctor import Finding
     from leasehold.valkey.transport.protocols import PubSubTransport
 
-
 H = TypeVar("H", "Lease", "Leases")
 R = TypeVar("R")
-S = TypeVar("S", bound=ValkeyStore)
 
 
 class Lease(LeaseState):
     """One timed hold of a lock: its name, fence, token, mode and holder, and the verbs.
 
     ``fence`` grows with every grant of the lock: pass it on to the resource you write to, and have the
-    resource refuse a smaller one than it has seen. ``token`` is a secret: whoever knows it can renew and
-    release this lease.
+    resource refuse a smaller one than it has seen. ``token`` is a secret: it lets anyone renew and release the lease.
     """
 
     _engine: Engine[Lease]
@@ -58,36 +49,36 @@ class Lease(LeaseState):
     async def renew(self, ttl: float | None = None) -> None:
         """Extend the lease to ``ttl`` seconds from now (default: the ttl it was acquired with).
 
-        Raises `LeaseLost` if it has ended, and `StoreUnavailable` if the store gave no answer; the lease
-        is then what it was before, until its deadline.
+        Raises `LeaseLost` if it has ended, and `StoreUnavailable` if the store gave no reply; the lease
+        is then unchanged, until its deadline.
         """
         await self._engine.renew(self, ttl)
 
     def release(self) -> Coroutine[Any, Any, None]:
-        """Give the lock back. Doing it twice is harmless.
+        """Release the lock. Releasing twice is harmless.
 
-        On return the lease has ended in the store and no renewal is under way. Raises `LeaseLost` if it
-        had ended before, so that somebody else may have held the lock meanwhile, and `StoreUnavailable`
-        if the store gave no answer: it then ends with its ttl at the latest.
+        On return the lease has ended in the store and no renewal is under way. Raises `LeaseLost` if it had ended
+        before, so that others may have held the lock since, and `StoreUnavailable` if the store gave no reply: it then
+        ends with its ttl at the latest.
         """
         return self._engine.release(self)
 
     def abandon(self) -> None:
-        """Stop renewing and give nothing back: the lock stays held until the ttl ends."""
+        """Stop renewing without releasing: the lock stays held until the ttl ends."""
         self._engine.abandon(self)
 
     async def lost(self, timeout: float | None = None) -> LossReason | None:
-        """Wait until the lease has ended, and say why; None if ``timeout`` seconds passed first."""
-        return await self._engine.lost(self, timeout)
+        """Wait until the lease has ended and return the reason; None if ``timeout`` seconds pass first."""
+        return await self.wait_until_lost(timeout)
 
     def on_end(self) -> None:
-        """Tell the body of ``async with``."""
+        """Cancel the body of ``async with``, if there is one."""
         if self.scope is not None:
             self.scope.lease_ended(self)
 
 
 class Leases(LeasesState[Lease]):
-    """The leases that `Client.lock_all` holds together, by name: ``leases["a"].fence``, or ``leases.fences``.
+    """The leases of `Client.lock_all`, by name: ``leases["a"].fence``, or ``leases.fences``.
 
     They count as held only while every one of them is.
     """
@@ -97,20 +88,20 @@ class Leases(LeasesState[Lease]):
         await self.renew_all(ttl)
 
     async def release(self) -> None:
-        """Give all of them back, and then raise what went wrong with the first that could not be."""
+        """Release all of them, even if one fails; then raise the first error."""
         await self.release_all()
 
     async def lost(self, timeout: float | None = None) -> LossReason | None:
-        """Wait until any of them has ended, and say why; None if ``timeout`` seconds passed first."""
+        """Wait until one of them has ended and return the reason; None if ``timeout`` seconds pass first."""
         return await self.wait_until_lost(timeout)
 
 
 class LockContext(Generic[H]):
-    """What ``async with locks.lock(...)`` runs in: a lease (or several) that is renewed while inside.
+    """The context manager of ``async with locks.lock(...)``: a lease (or several) that is renewed inside.
 
-    If the lease is lost, the body is cancelled (``on_loss="cancel"``) and `LeaseLost` comes out; with
-    ``on_loss="signal"`` the body runs on, may ask ``lease.is_lost``, and `LeaseLost` comes out at its end.
-    An exception of the body's own is never hidden.
+    If the lease is lost, the body is cancelled (``on_loss="cancel"``) and `LeaseLost` is raised; with
+    ``on_loss="signal"`` the body runs on, may check ``lease.is_lost``, and `LeaseLost` is raised at its end.
+    An exception of the body is never hidden.
     """
 
     def __init__(
@@ -152,34 +143,33 @@ class LockContext(Generic[H]):
             if error is None or was_our_cancel:
                 raise lost from error
             if not isinstance(error, LeaseLost):
-                error.add_note(f"Meanwhile {lost}.")
+                error.add_note(f"In addition, {lost}.")
         except StoreError as failure:
             if error is None:
                 raise
             error.add_note(f"{held!r} could not be released: {failure}.")
 
     def let_go(self) -> bool:
-        """Cancel nobody from here on, whatever becomes of the lease; whether we, and nobody else, have done so before."""
+        """Do not cancel the body from now on. Return whether we, and no one else, have cancelled it.
+
+        The way of `asyncio.timeout`.
+        """
         assert self._held is not None
         for lease in _each(self._held):
             lease.scope = None
-        return self._take_back_cancel()
+        if not self._has_cancelled or self._task is None:
+            return False
+        self._has_cancelled = False
+        return self._task.uncancel() <= self._cancelling_before
 
     def lease_ended(self, lease: Lease) -> None:
-        """Stop the body, unless it is the body itself that found out."""
+        """Cancel the body, unless it is the body itself that has noticed the end."""
         task = self._task
         if task is None or self._has_cancelled or lease.ended == "released" or self._on_loss != "cancel":
             return
         if _current_task() is not task:
             self._has_cancelled = True
             task.cancel()
-
-    def _take_back_cancel(self) -> bool:
-        """Whether we, and nobody else, cancelled the body. The way `asyncio.timeout` does it."""
-        if not self._has_cancelled or self._task is None:
-            return False
-        self._has_cancelled = False
-        return self._task.uncancel() <= self._cancelling_before
 
 
 def _each(held: Lease | Leases) -> Iterable[Lease]:
@@ -189,7 +179,7 @@ def _each(held: Lease | Leases) -> Iterable[Lease]:
 def _current_task() -> asyncio.Task[Any] | None:
     try:
         return asyncio.current_task()
-    except RuntimeError:  # called by the event loop itself, with news from the store
+    except RuntimeError:  # called by the event loop itself, with a notification
         return None
 
 
@@ -203,79 +193,37 @@ class Client:
 
     def __init__(
         self,
-        wire: PubSubTransport,
+        transport: PubSubTransport,
         *,
-        tasks: Tasks,
+        concurrency: AsyncioConcurrency,
         holder: Holder | None,
         namespace: str,
         timeout: float,
         retry_interval: float,
         where: str = "",
     ) -> None:
-        self._concurrency = tasks
-        validation.check_duration(timeout, "timeout")
-        validation.check_duration(retry_interval, "retry_interval")
-        self._random = SystemRandom()
-        self.lookout = Lookout(where)
-        """Who is told what this client does; see `leasehold.observe`."""
-        self._wire = wire
-        self._namespace = namespace
-        self._live = alive_for(retry_interval)
-        self._store = ValkeyStore(wire, namespace=namespace, live=self._live)
-        self._holder: Callable[[], Holder] = default_holder if holder is None else lambda: holder
-        self._patience = timeout
-        self._retry = Backoff(first=retry_interval / 5, cap=retry_interval)
-        self._engine = self._make_engine(self._store)
-        results = ValkeyOnceStore(wire, namespace=namespace, live=self._live)
-        self._run_engine = self._make_engine(results.leases, tickets=self._engine.tickets, kind="once")
-        self._once = Once(self._run_engine, results)
-        self._beside: list[Engine[Lease]] = []
-        tell_after_fork(self)
-
-    def _make_engine(
-        self, store: ValkeyStore, tickets: Tickets | None = None, kind: Kind = "lock"
-    ) -> Engine[Lease]:
-        return Engine(
-            store,
-            TaskClock(),
-            self._random,
-            self._concurrency,
+        self._core = ClientCore(
+            transport,
+            clock=AsyncioClock(),
+            concurrency=concurrency,
             make_lease=Lease,
-            holder=self._holder,
-            patience=self._patience,
-            retry=self._retry,
-            tickets=tickets,
-            kind=kind,
-            lookout=self.lookout,
+            holder=holder,
+            namespace=namespace,
+            timeout=timeout,
+            retry_interval=retry_interval,
+            where=where,
         )
+        self.lookout = self._core.observers
+        """The observers of this client; see `leasehold.observe`."""
+        self._engine = self._core.engine
 
     @property
-    def wire(self) -> PubSubTransport:
-        """The connection to the store, for what is built on this client."""
-        return self._wire
-
-    def beside(self, kind: Kind, make_store: Callable[..., S]) -> tuple[Engine[Lease], S]:
-        """An engine for locks of another ``kind`` on this client's connection, for what is built on this client.
-
-        ``make_store`` is given the wire, the namespace and how long waiters count as alive. What belongs to the engine
-        ends with the client.
-        """
-        store = make_store(self._wire, namespace=self.namespace_of(kind), live=self._live)
-        engine = self._make_engine(store, tickets=self._engine.tickets, kind=kind)
-        self._beside.append(engine)
-        return engine, store
-
-    def namespace_of(self, kind: str) -> str:
-        """What the keys of another ``kind`` begin with: "lock" keeps its name for itself, and others go beside it."""
-        return kind if self._namespace == "lock" else f"{self._namespace}:{kind}"
+    def store_access(self) -> StoreAccess[PubSubTransport, Lease]:
+        """The client's store, for packages built on the client."""
+        return self._core
 
     async def __aenter__(self) -> Self:
-        self._concurrency.check()
-        try:
-            await self._engine.open()
-        except BaseException:
-            await self.close()
-            raise
+        await self._core.open()
         return self
 
     async def __aexit__(
@@ -285,14 +233,7 @@ class Client:
 
     async def close(self) -> None:
         """Stop renewing and disconnect. Leases that are still held end with their ttl."""
-        try:
-            await self._engine.close()
-            await self._once.close()
-            for engine in (self._run_engine, *self._beside):
-                await engine.close()
-            await self._concurrency.close()
-        finally:
-            await self._store.close()
+        await self._core.close()
 
     def lock(
         self,
@@ -334,17 +275,16 @@ class Client:
     ) -> Coroutine[Any, Any, Lease]:
         """Get the lock, waiting up to ``wait`` seconds (0: ask once, None: no limit).
 
-        Raises `LockBusy` (``wait=0``) or `AcquireTimeout` if somebody else holds it, `StoreUnavailable`
-        if the store gives no answer, `StoreRefused` if it says no. ``ttl`` counts in seconds from before
-        the request was sent. ``renew`` keeps the lease alive until it is released, at most for
-        ``max_hold`` seconds. The fence will be at least ``floor``. ``holder`` is shown to others. There is
-        no body to cancel here, so ``on_loss`` makes no difference: the lease says it when asked.
-        ``retry_interval`` is how often to look while waiting, in case the store's word gets lost, if not as often as
-        the client does.
+        Raises `LockBusy` (``wait=0``) or `AcquireTimeout` if it is held by another, `StoreUnavailable` if the store
+        gives no reply, `StoreRefused` if it refuses. ``ttl`` counts in seconds from before the request was sent.
+        ``renew`` keeps the lease alive until it is released, at most for ``max_hold`` seconds. The fence will be at
+        least ``floor``. ``holder`` is shown to others. There is no body to cancel here, so ``on_loss`` makes no
+        difference: check the lease. ``retry_interval`` is how often to poll while waiting, in case a notification is
+        lost; the client's own by default.
         """
         if on_loss != "cancel":
             validation.check_on_loss(on_loss)
-        # Handed out as it is: a coroutine around it would cost a tenth of the client's work.
+        # Returned as it is: a coroutine around it would cost a tenth of the client's work.
         return self._engine.acquire(name, ttl, wait, mode, holder, renew, max_hold, floor, retry_interval)
 
     async def try_acquire(
@@ -359,7 +299,7 @@ class Client:
         floor: int | None = None,
         on_loss: OnLoss = "cancel",
     ) -> Lease | None:
-        """Get the lock if it is free now; None if somebody else holds it."""
+        """Get the lock if it is free now; None if it is held."""
         validation.check_on_loss(on_loss)
         try:
             return await self._engine.acquire(name, ttl, 0, mode, holder, renew, max_hold, floor)
@@ -381,9 +321,9 @@ class Client:
     ) -> LockContext[Leases]:
         """Hold all of these locks inside ``async with``, or none; see `acquire` and `LockContext`.
 
-        If all are free they are granted in one atomic step. Otherwise they are waited for one after another,
-        in the byte order of their names, ``wait`` seconds for all of them together: callers that hold nothing
-        else never wait for each other in a circle. The `Leases` inside have a fence for each name.
+        If all are free they are granted in one atomic step. Otherwise they are waited for one after another, in the
+        byte order of their names, ``wait`` seconds for all of them together: callers that hold nothing else cannot
+        deadlock. The `Leases` inside have a fence for each name.
         """
         validation.check_on_loss(on_loss)
         several = validation.check_names(names)
@@ -408,25 +348,14 @@ class Client:
         on_loss: OnLoss = "cancel",
         expect_fence: int | None = None,
     ) -> Lease:
-        """Get the lock by force: whoever holds it loses it in this moment, and hears of it at once.
+        """Take the lock by force: its holder loses it at this moment, and is notified at once. Waiters go on waiting.
 
-        Those who wait go on waiting, for this lease now.
-
-        With ``expect_fence`` only from the holder of that fence; `LockBusy` if somebody else has it by
-        now. The new fence is larger than that of every lease before, so a resource that compares fences
-        refuses the old holder from its first write under the new one.
+        With ``expect_fence`` only from the holder of that fence; `LockBusy` if another holds it by now. The new fence
+        is larger than that of every lease before, so a resource that compares fences refuses the old holder from the
+        first write under the new one.
         """
         validation.check_on_loss(on_loss)
-        return await self._engine.take(
-            name,
-            ttl=ttl,
-            mode=mode,
-            holder=holder,
-            renew=renew,
-            max_hold=max_hold,
-            floor=floor,
-            expect_fence=expect_fence,
-        )
+        return await self._engine.take(name, ttl, mode, holder, renew, max_hold, floor, expect_fence)
 
     async def once(
         self,
@@ -437,29 +366,29 @@ class Client:
         lease_ttl: float = 30,
         wait: float | None = 5,
     ) -> R:
-        """Run ``fn()`` unless it has been run under ``key`` before, and return its result, or the one kept then.
+        """Run ``fn()`` unless it has been run under ``key`` before; return its result, or the one kept before.
 
-        The result must be JSON and is kept for ``ttl`` seconds; everybody gets it as JSON gives it back. While
-        it runs, a lease of ``lease_ttl`` seconds is renewed; if the process dies, the next caller runs it again
-        when that lease has ended. Callers that come meanwhile wait up to ``wait`` seconds for the result, then
-        `InProgress` is raised. If ``fn`` raises, nothing is kept. If the lease is lost, ``fn`` is cancelled and
-        `LeaseLost` is raised: somebody else may be running it, so it must bear to be run twice, or pass a fence on.
+        The result must be JSON and is kept for ``ttl`` seconds; every caller gets it decoded from JSON. While ``fn``
+        runs, a lease of ``lease_ttl`` seconds is renewed; if the process dies, the next caller runs it again when that
+        lease has ended. Callers that come in between wait up to ``wait`` seconds for the result, then `InProgress` is
+        raised. If ``fn`` raises, nothing is kept. If the lease is lost, ``fn`` is cancelled and `LeaseLost` is raised:
+        another caller may be running it, so it must be safe to run twice, or pass a fence on.
 
-        Once ``fn`` has returned, its result is kept also if the caller is cancelled, and if the store is away for a
-        while. `StoreError` is raised if it still was when the lease ended: whether the result was kept is unknown, and
-        nobody runs ``fn`` again before the lease has ended.
+        Once ``fn`` has returned, its result is kept even if the caller is cancelled, or the store is away for a while.
+        `StoreError` is raised if it still is when the lease ends: the result may have been kept or not, and ``fn`` does
+        not run again before the lease has ended.
         """
         check_once(key, fn, ttl)
-        return await self._run_engine.observed(
+        return await self._core.once_engine.observed(
             "once", key, lambda: self._run_once(key, fn, ttl, lease_ttl, wait)
         )
 
     async def _run_once(
         self, key: str, fn: Callable[[], Awaitable[R] | R], ttl: float, lease_ttl: float, wait: float | None
     ) -> R:
-        if kept := await self._once.recall(key):
+        if kept := await self._core.once.recall(key):
             return kept[0]
-        engine = self._run_engine
+        engine = self._core.once_engine
         context: LockContext[Lease] = LockContext(
             engine,
             lambda: engine.acquire(key, lease_ttl, wait, "exclusive", None, True, None, None),
@@ -468,10 +397,10 @@ class Client:
         try:
             lease = await context.__aenter__()
         except LockBusy as busy:
-            return await self._once.recall_instead(key, busy)
+            return await self._core.once.recall_instead(key, busy)
         encoded = ""
         try:
-            kept = await self._once.recall(key)
+            kept = await self._core.once.recall(key)
             if not kept:
                 result = fn()
                 if inspect.isawaitable(result):
@@ -482,33 +411,34 @@ class Client:
             await context.__aexit__(*sys.exc_info())
             raise
         if not kept:
-            # If it does not end well, nothing is given back here: what becomes of the lease is decided there.
+            # If this fails, nothing is released here: `finish` decides about the lease.
             context.let_go()
-            kept = [await self._once.finish(lease, encoded, ttl)]
+            kept = [await self._core.once.finish(lease, encoded, ttl)]
         await context.__aexit__(None, None, None)
         return kept[0]
 
     async def first_time(self, operation: str, unique_key: str | int, *, ttl: float = 86400) -> bool:
-        """Whether nobody has asked this for ``operation`` and ``unique_key`` within the last ``ttl`` seconds.
+        """Return True for the first call with ``operation`` and ``unique_key`` within ``ttl`` seconds, else False.
 
-        A plain check-and-set: whoever is told True must do the work, and if it dies before, nobody does. `once`
-        has no such gap.
+        A plain check-and-set: the caller that gets True must do the work, and if it dies before, the work is not done.
+        `once` has no such gap.
         """
         key = key_of(operation, unique_key)
         check_keep(ttl)
-        return await self._run_engine.observed("first_time", key, lambda: self._once.first_time(key, ttl))
+        return await self._core.once_engine.observed(
+            "first_time", key, lambda: self._core.once.first_time(key, ttl)
+        )
 
     async def inspect(self, name: str) -> LockInfo:
-        """Who holds the lock and how many wait for it, as it was when the store answered."""
+        """Return the holders of the lock and the number of waiters, as of the store's reply."""
         return await self._engine.inspect(name)
 
     async def list(self, pattern: str = "*") -> AsyncIterator[LockInfo]:
-        """The locks that are held or waited for and whose names match ``pattern``.
+        """List the locks that are held or waited for and whose names match ``pattern``.
 
-        As in a shell: ``*``, ``[ab]``, and ``?`` for one byte, of which some characters take several.
-
-        Goes through the store in small steps, so that others are not kept waiting. A lock that is there all
-        the time is listed, once or, rarely, twice; what comes and goes meanwhile may or may not be.
+        As in a shell: ``*``, ``[ab]``, and ``?`` for one byte, of which some characters take several. Scans the store
+        in small steps, so that other clients are not delayed. A lock that exists all the time is listed, once or,
+        rarely, twice; one that comes or goes in between may or may not be.
         """
         cursor = 0
         while True:
@@ -519,19 +449,10 @@ class Client:
                 return
 
     async def diagnose(self) -> list[Finding]:
-        """What an operator should know about the store, each with what to do; see `leasehold doctor`."""
+        """Return problems of the store's configuration, each with a remedy; see `leasehold doctor`."""
         from leasehold.valkey.doctor import diagnose  # noqa: PLC0415 - for one command of an operator
 
-        return await diagnose(self._wire, self._engine)
-
-    def after_fork(self) -> None:
-        """In a child process: own nothing of what the parent holds."""
-        self._concurrency.after_fork()
-        self._random.after_fork()
-        self._store.after_fork()
-        self._engine.after_fork(self._concurrency)
-        for engine in (self._run_engine, *self._beside):
-            engine.after_fork(self._concurrency)
+        return await diagnose(self._core.transport, self._engine)
 
 
 def connect(
@@ -547,11 +468,11 @@ def connect(
     allow_eviction: bool = False,
     max_connections: int | None = None,
 ) -> Client:
-    """A client for the store at ``url``, or for an embedded Valkey without one.
+    """Return a client for the store at ``url``, or for an embedded Valkey without one.
 
     ``redis://``, ``valkey://``, ``rediss://`` and ``valkeys://`` (TLS), ``unix://``. Nothing is sent
     before the first use; ``async with`` makes sure that the store can be reached. ``timeout`` is for each
-    answer, ``retry_interval`` the longest pause while waiting for a lock. ``data_dir`` is where the
+    reply, ``retry_interval`` the longest pause while waiting for a lock. ``data_dir`` is where the
     embedded server keeps its data. A server that evicts keys is refused unless ``allow_eviction``.
     ``max_connections`` limits the sockets of the blocking client; this one always uses one.
     """
@@ -564,11 +485,13 @@ def connect(
         allow_eviction=allow_eviction,
         max_connections=max_connections,
     )
-    tasks = Tasks()
-    wire = AsyncTransport(options, clock=clock.now, fraction=SystemRandom().fraction, check_loop=tasks.check)
+    concurrency = AsyncioConcurrency()
+    transport = AsyncTransport(
+        options, clock=clock.now, fraction=SystemRandom().fraction, check_loop=concurrency.check
+    )
     return Client(
-        wire,
-        tasks=tasks,
+        transport,
+        concurrency=concurrency,
         holder=holder,
         namespace=namespace,
         timeout=timeout,

@@ -1,26 +1,26 @@
-"""Every exception Leasehold raises.
+"""All exceptions of Leasehold.
 
 ::
 
     LeaseholdError
-    ├── LockBusy               somebody else holds the lock
-    │   ├── AcquireTimeout     ... and still did when the wait was over (also a TimeoutError)
-    │   └── FileBusy           the same of a file, with the reason
-    │       ├── FileTimeout    ... and still did when the wait was over (also an AcquireTimeout)
-    │       └── UpgradeRefused two readers of a file want to write it, and neither would ever get it
+    ├── LockBusy               the lock is held by another
+    │   ├── AcquireTimeout     ... and still was at the end of the wait (also a TimeoutError)
+    │   └── FileBusy           the same for a file, with the reason
+    │       ├── FileTimeout    ... and still was at the end of the wait (also an AcquireTimeout)
+    │       └── UpgradeRefused two readers of a file want to write it, which is a deadlock
     ├── LeaseLost              the lease has ended: expired, taken, released or max_hold
     ├── InProgress             another caller is running this once-only work now
     ├── StaleFence             a resource has seen a newer fence than the one given
-    ├── FileChanged            somebody changed a file without its lock
+    ├── FileChanged            a file was changed without its lock
     ├── StoreError
-    │   ├── StoreUnavailable   no answer, so the outcome is unknown
-    │   └── StoreRefused       the store said no, so nothing was changed
+    │   ├── StoreUnavailable   no reply, so the outcome is unknown
+    │   └── StoreRefused       the store refused, so nothing was changed
     ├── InvalidRequest         the arguments are wrong; nothing was sent (also a ValueError)
-    ├── RateLimited            too many requests; ``retry_after`` says when to come back
-    ├── NotSignedIn            who is asking is not known
-    ├── NotAllowed             who is asking may not do this
-    ├── NotFound               there is no such thing
-    └── AlreadyExists          there is one already
+    ├── RateLimited            too many requests; repeat after ``retry_after`` seconds
+    ├── NotSignedIn            the caller is not authenticated
+    ├── NotAllowed             the caller lacks the permission
+    ├── NotFound               not found
+    └── AlreadyExists          already exists
 
 Each class has a stable ``code``. The same string is the REST problem type, the socket error code, the
 CLI exit key and the TypeScript tag, so it never changes once published.
@@ -34,24 +34,24 @@ LossReason = Literal["expired", "taken", "released", "max_hold"]
 """Why a lease ended."""
 
 ContentionReason = Literal["room_busy", "lock_contended", "lock_timeout"]
-"""Why a file could not be had: people edit it together, another session has it, or it had it all the time."""
+"""Why a file was not granted: people edit it together, another session holds it, or held it for the whole wait."""
 
 Holder = str | dict[str, Any]
-"""Who holds a lock, for showing to others: text, or a flat JSON object."""
+"""The holder of a lock, as shown to others: text, or a flat JSON object."""
 
 
 class LeaseholdError(Exception):
-    """Any error of Leasehold."""
+    """The base class of all errors of Leasehold."""
 
     code: ClassVar[str] = "leasehold_error"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Errors travel between processes; by default they would be made anew from their message alone.
+        # Errors are sent between processes; by default they would be rebuilt from their message alone.
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
 class LockBusy(LeaseholdError):
-    """Somebody else holds the lock, or comes first.
+    """The lock is held by another, or another waiter comes first.
 
     ``holder`` has held it in ``mode`` since ``held_since`` (Unix time) and has ``retry_after`` seconds left
     unless the lease is renewed; ``waiters`` are in the queue. ``position`` is the place in it that the caller
@@ -92,7 +92,7 @@ class LockBusy(LeaseholdError):
 
 
 class AcquireTimeout(LockBusy, TimeoutError):
-    """The lock was still held by somebody else when the wait was over."""
+    """The lock was still held by another when the wait was over."""
 
     code = "acquire_timeout"
 
@@ -120,15 +120,16 @@ class AcquireTimeout(LockBusy, TimeoutError):
         )
 
     def _message(self) -> str:
-        place = f", at last as number {self.position} in the queue" if self.position is not None else ""
+        place = ", next in the queue" if self.position == 1 else f", number {self.position} in the queue"
+        place = "" if self.position is None else place
         return f"{super()._message()} (waited {self.waited:.1f} s{place})"
 
 
 class FileBusy(LockBusy):
-    """Somebody else holds a file; ``reason`` says in what way, and the message what to do next.
+    """A file is held by another; ``reason`` says in what way, and the message what to do next.
 
-    ``room_busy``: people edit it together. ``lock_contended``: a session has it. ``lock_timeout``: a session
-    had it for as long as the caller waited. ``path`` is the file as people know it; the rest is as in `LockBusy`.
+    ``room_busy``: people edit it together. ``lock_contended``: a session holds it. ``lock_timeout``: a session
+    held it for the caller's whole wait. ``path`` is the path to show; the rest is as in `LockBusy`.
     """
 
     code = "file_busy"
@@ -148,7 +149,7 @@ class FileBusy(LockBusy):
     ) -> None:
         self.path = path
         self.reason: ContentionReason = reason
-        # Not by super(): in `FileTimeout` that is a class with arguments of its own.
+        # Not super(): in `FileTimeout` that is a class with other arguments.
         LockBusy.__init__(
             self,
             path,
@@ -163,7 +164,7 @@ class FileBusy(LockBusy):
 
 
 class FileTimeout(FileBusy, AcquireTimeout):
-    """A file was still held by somebody else when the wait was over."""
+    """A file was still held by another when the wait was over."""
 
     code = "file_timeout"
 
@@ -175,7 +176,7 @@ class FileTimeout(FileBusy, AcquireTimeout):
 class UpgradeRefused(FileBusy):
     """Another reader of the file waits to write it: each would wait for the other for ever.
 
-    The caller still reads. Whoever asked first gets the file as soon as the other readers let go.
+    The caller still holds its read lock. The reader that asked first gets the file when the other readers release it.
     """
 
     code = "upgrade_refused"
@@ -185,15 +186,15 @@ class LeaseLost(LeaseholdError):
     """The lease has ended: it expired, was taken, was released, or reached its max_hold.
 
     ``is_replaced``: it ended while a file was written under it, after the file had been replaced. The new contents are
-    there, and somebody else may have had the file by then. Otherwise nothing was changed.
+    there, and another may have held the file by then. Otherwise nothing was changed.
     """
 
     code = "lease_lost"
 
     _EXPLANATION: ClassVar[dict[str, str]] = {
         "expired": "it was not renewed in time",
-        "taken": "somebody took the lock by force",
-        "released": "it has been given back",
+        "taken": "it was taken by force",
+        "released": "it has been released",
         "max_hold": "it reached its max_hold",
     }
 
@@ -229,7 +230,7 @@ class StaleFence(LeaseholdError):
 
 
 class FileChanged(LeaseholdError):
-    """A file is not what the session last saw, so it was not written: read it again.
+    """A file differs from what the session last saw, so it was not written: read it again.
 
     ``seen`` is the SHA-256 of what was seen, "" if there was no file, None if it was never looked at; ``found`` that
     of what is there now, None if there is none.
@@ -246,15 +247,15 @@ class FileChanged(LeaseholdError):
 
 
 class StoreError(LeaseholdError):
-    """Valkey or Redis did not do what was asked."""
+    """Valkey or Redis did not do what was requested."""
 
     code = "store_error"
 
 
 class StoreUnavailable(StoreError):
-    """No answer came from the store, so the outcome is unknown: it may or may not have happened.
+    """The store gave no reply, so the outcome is unknown: the request may or may not have been done.
 
-    ``store`` is the address of the store that is meant, if that is another than the one of the locks.
+    ``store`` is the address of the store, if it is not the store of the locks.
     """
 
     code = "store_unavailable"
@@ -267,7 +268,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreRefused(StoreError):
-    """The store answered no, so nothing was changed."""
+    """The store refused, so nothing was changed."""
 
     code = "store_refused"
 
@@ -279,7 +280,7 @@ class InvalidRequest(LeaseholdError, ValueError):
 
 
 class RateLimited(LeaseholdError):
-    """Too many requests; come back after ``retry_after`` seconds."""
+    """Too many requests; repeat after ``retry_after`` seconds."""
 
     code = "rate_limited"
 
@@ -289,31 +290,31 @@ class RateLimited(LeaseholdError):
 
 
 class NotSignedIn(LeaseholdError):
-    """Who is asking is not known: no token, or one that has ended."""
+    """The caller is not authenticated: no token, or one that has ended."""
 
     code = "not_signed_in"
 
 
 class NotAllowed(LeaseholdError):
-    """Who is asking may not do this."""
+    """The caller lacks the permission."""
 
     code = "not_allowed"
 
 
 class NotFound(LeaseholdError):
-    """There is no such thing."""
+    """Not found."""
 
     code = "not_found"
 
 
 class AlreadyExists(LeaseholdError):
-    """There is one already."""
+    """Already exists."""
 
     code = "already_exists"
 
 
 def describe_holder(holder: Holder | None) -> str:
-    """One readable line for a holder."""
+    """Return one readable line for a holder."""
     if holder is None:
         return "nobody"
     if isinstance(holder, str):

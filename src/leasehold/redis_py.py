@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from leasehold import blocking, client
 from leasehold.errors import Holder, InvalidRequest
-from leasehold.runtime.asyncio_runtime import Tasks
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 
 if TYPE_CHECKING:
     import redis
@@ -39,14 +39,14 @@ def from_client(
     timeout: float = 2,
     retry_interval: float = 0.05,
 ) -> client.Client | blocking.Client:
-    """An asynchronous client over a ``redis.asyncio.Redis``, a blocking one over a ``redis.Redis``.
+    """Return an asynchronous client over a ``redis.asyncio.Redis``, a blocking one over a ``redis.Redis``.
 
-    ``decode_responses`` may be on or off. The existing client keeps its own timeouts, is not closed, and
-    is not asked about its eviction policy. Its reconnects are not seen, so every grant reads the server's
-    clock: a little slower than `leasehold.connect`, and several times slower with many tasks, because
-    redis-py uses a connection for each command under way.
+    ``decode_responses`` may be on or off. The existing client keeps its own timeouts, is not closed, and the eviction
+    policy of its server is not checked. Its reconnects are not visible, so every grant reads the server's clock: a
+    little slower than `leasehold.connect`, and several times slower with many tasks, because redis-py uses a
+    connection for each command under way.
     """
-    # Imported here: redis-py takes half a second, and who does not use it should not wait for it.
+    # Imported here: redis-py takes half a second to import, which other programs should not spend.
     import redis  # noqa: PLC0415 - see above
     import redis.asyncio  # noqa: PLC0415 - see above
 
@@ -55,7 +55,7 @@ def from_client(
     if isinstance(existing, redis.asyncio.Redis):
         return client.Client(
             redis_py.AsyncRedisPyTransport(existing),
-            tasks=Tasks(),
+            concurrency=AsyncioConcurrency(),
             holder=holder,
             namespace=namespace,
             timeout=timeout,

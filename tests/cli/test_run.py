@@ -320,7 +320,7 @@ def test_a_command_that_ignores_sigterm_is_killed_with_its_descendants(
     locks.take("demo", ttl=600)
     answer = finish(process)
     assert answer.code == 4
-    assert "somebody took the lock by force; the command was stopped" in answer.line
+    assert "it was taken by force; the command was stopped" in answer.line
     assert not is_alive(child)
     assert time.monotonic() - taken_at >= 1  # it had its grace time
 

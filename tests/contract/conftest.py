@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.contract.sides import SIDES, Locks, combinations, keys_that_stay, open_side
+from tests.contract.clients import SIDES, Locks, combinations, keys_that_stay, open_side
 from tests.support.servers import SERVERS
 
 if TYPE_CHECKING:

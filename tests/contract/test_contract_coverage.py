@@ -7,7 +7,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from tests.contract.sides import DECODED, SIDES, keys_that_stay
+from tests.contract.clients import DECODED, SIDES, keys_that_stay
 from tests.support.servers import SERVERS
 
 ROOT = Path(__file__).parents[2]

@@ -82,7 +82,7 @@ async def test_the_keys_have_the_names_that_the_design_fixes_and_share_a_slot(lo
     assert 900_000 < admin.pttl("idempotency:{deposit:0xabc}") <= 1_000_000
 
 
-async def test_whoever_comes_meanwhile_waits_for_the_result(on_every_side):
+async def test_a_concurrent_caller_waits_for_the_result(on_every_side):
     async def behaviour(locks, name):
         begun, go_on = asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -119,7 +119,11 @@ async def test_a_run_that_lost_its_lease_keeps_nothing(on_every_side):
 
     async def behaviour(locks, name):
         def lose_the_lease():
-            (lease,) = [lease for lease in locks.client._engine.tickets._known.values() if lease.name == name]
+            (lease,) = [
+                lease
+                for lease in locks.client._engine.notifications._recipients.values()
+                if lease.name == name
+            ]
             lease.end("expired")
             return "too late"
 

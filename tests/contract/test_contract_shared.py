@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from tests.contract.lines import (
+from tests.contract.queues import (
     CLAIM_WINDOW,
     LONG,
     join,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.contract.lines import LONG, end_hold, join, token
+from tests.contract.queues import LONG, end_hold, join, token
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold import LeaseLost, LockBusy
@@ -30,7 +30,7 @@ async def hears_of_its_loss(lease, locks):
 
 
 @pytest.mark.parametrize("renew", [True, False])
-async def test_the_holder_is_told_at_once(locks, rival, admin, renew):
+async def test_the_holder_is_notified_at_once(locks, rival, admin, renew):
     await locks.listening(admin)
     old = await locks.acquire("a", ttl=300, renew=renew)
     new = await rival.take("a", ttl=300)
@@ -50,7 +50,7 @@ async def test_a_client_may_take_from_itself(locks, admin):
     await leases[-1].renew()
 
 
-async def test_whoever_waits_for_the_end_of_the_lease_is_woken(locks, rival, admin):
+async def test_a_wait_for_the_end_of_the_lease_ends(locks, rival, admin):
     await locks.listening(admin)
     old = await locks.acquire("a", ttl=300)
     if not locks.hears:
@@ -154,7 +154,7 @@ async def test_a_take_to_read_ends_the_readers_before_it(locks, rival):
     assert lost.value.reason == "taken"
 
 
-async def test_a_take_to_read_lets_those_readers_in_who_are_next(locks, rival):
+async def test_a_shared_take_lets_in_the_readers_that_are_next(locks, rival):
     await locks.acquire("a", ttl=300)
     reader = await join(locks, "a", holder="reader", **SHARED)
     writer = await join(rival, "a", holder="writer")
@@ -243,7 +243,7 @@ async def test_a_take_that_expects_another_holder_leaves_the_queue_alone(locks, 
     await (await waiting).release()
 
 
-async def test_the_fence_that_was_looked_at_is_the_one_to_expect(locks, rival):
+async def test_the_fence_that_was_read_is_the_one_to_expect(locks, rival):
     await locks.acquire("a", ttl=300, **SHARED)
     await rival.acquire("a", ttl=300, **SHARED)
     await locks.acquire("b", ttl=300)

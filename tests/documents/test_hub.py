@@ -122,7 +122,11 @@ async def watched(valkey):
     """A hub without a subscription, the document's room, and a watcher."""
     async with leasehold.connect(valkey.url) as client:
         documents = DocumentLocks(client, DictStore("doc"), times=TIMES)
-        hub = Hub(documents, permissions=PermissionCheck(Roles()), notices=WorkerNotices(client.wire))
+        hub = Hub(
+            documents,
+            permissions=PermissionCheck(Roles()),
+            notices=WorkerNotices(client.store_access.transport),
+        )
         watcher = Watcher(BOB)
         async with hub.joining("doc") as room:
             room.members.add(watcher)
@@ -260,7 +264,11 @@ async def test_a_join_that_fails_leaves_no_room_behind(valkey, own_server) -> No
     server = own_server("valkey9")
     async with leasehold.connect(server.url, timeout=0.3) as client:
         documents = DocumentLocks(client, DictStore("doc"), times=TIMES)
-        hub = Hub(documents, permissions=PermissionCheck(Roles()), notices=WorkerNotices(client.wire))
+        hub = Hub(
+            documents,
+            permissions=PermissionCheck(Roles()),
+            notices=WorkerNotices(client.store_access.transport),
+        )
         server.kill()
         with pytest.raises(StoreUnavailable):
             async with hub.joining("doc"):

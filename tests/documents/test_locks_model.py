@@ -20,15 +20,15 @@ async def walk_randomly(server, *, documents, steps, seed, forgetful=False):
     """So many documents at once, each with its model."""
     # So patient that nothing is asked twice, which the model knows nothing of.
     async with leasehold.connect(server.url, timeout=100) as client:
-        lock_store = DocumentLockStore(client.wire, TIMES)
+        lock_store = DocumentLockStore(client.store_access.transport, TIMES)
         walks = {name: RandomWalk(name, lock_store, seed) for name in (f"doc-{n}" for n in range(documents))}
-        events = EventBus(client.wire)
+        events = EventBus(client.store_access.transport)
         events.listen(lambda event: walks[event.state.document_id].events.append(event), lambda: None)
         assert await events.subscribe()
 
         async def forget():
             # Behind everything that was sent before, and before everything that is sent after.
-            await (await client.wire.get_connection()).call("FLUSHALL")
+            await (await client.store_access.transport.get_connection()).call("FLUSHALL")
             for one in walks.values():
                 one.model.forget()
 
@@ -36,7 +36,7 @@ async def walk_randomly(server, *, documents, steps, seed, forgetful=False):
             for one in walks.values():
                 together.create_task(one.run(steps, forget if forgetful else None))
         # Events published before the last reply have arrived when this one has.
-        await (await client.wire.get_connection()).call("PING")
+        await (await client.store_access.transport.get_connection()).call("PING")
         return list(walks.values())
 
 

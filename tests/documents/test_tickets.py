@@ -37,7 +37,7 @@ async def client(any_server, how):
 @pytest.mark.parametrize("principal", [ANA, NAMELESS], ids=["with a session", "without"])
 @pytest.mark.every_way_in
 async def test_a_ticket_has_its_user_and_its_time(client, any_server, principal) -> None:
-    tickets = Tickets(client.wire)
+    tickets = Tickets(client.store_access.transport)
     before = int(any_server.call("TIME")[0])
     admission = await tickets.use(await tickets.issue(principal))
     assert admission.principal == principal
@@ -46,7 +46,7 @@ async def test_a_ticket_has_its_user_and_its_time(client, any_server, principal)
 
 @pytest.mark.every_way_in
 async def test_a_ticket_is_accepted_once_however_many_try(client) -> None:
-    tickets = Tickets(client.wire)
+    tickets = Tickets(client.store_access.transport)
     ticket = await tickets.issue(ANA)
     uses = await asyncio.gather(*[tickets.use(ticket) for _ in range(50)])
     assert sum(use is not None for use in uses) == 1
@@ -55,19 +55,19 @@ async def test_a_ticket_is_accepted_once_however_many_try(client) -> None:
 
 @pytest.mark.parametrize("ticket", ["", "x", "x" * 128, "doc_lock", "*", "\0", "a b"])
 async def test_an_unknown_ticket_is_refused(client, ticket) -> None:
-    assert await Tickets(client.wire).use(ticket) is None
+    assert await Tickets(client.store_access.transport).use(ticket) is None
 
 
 async def test_a_ticket_expires(client, monkeypatch) -> None:
     monkeypatch.setattr(module, "LIFETIME", 0.05)
-    tickets = Tickets(client.wire)
+    tickets = Tickets(client.store_access.transport)
     ticket = await tickets.issue(ANA)
     await asyncio.sleep(0.1)
     assert await tickets.use(ticket) is None
 
 
 async def test_reading_the_store_reveals_no_ticket(client, any_server) -> None:
-    ticket = await Tickets(client.wire).issue(ANA)
+    ticket = await Tickets(client.store_access.transport).issue(ANA)
     (key,) = any_server.call("KEYS", "doc_lock:ticket:*")
     assert ticket.encode() not in key
     assert ticket.encode() not in any_server.call("GET", key)
@@ -75,7 +75,7 @@ async def test_reading_the_store_reveals_no_ticket(client, any_server) -> None:
 
 
 async def test_tickets_differ(client) -> None:
-    tickets = Tickets(client.wire)
+    tickets = Tickets(client.store_access.transport)
     issued = {await tickets.issue(ANA) for _ in range(100)}
     assert len(issued) == 100
     assert all(len(ticket) >= 32 for ticket in issued)
@@ -83,7 +83,7 @@ async def test_tickets_differ(client) -> None:
 
 @pytest.mark.every_way_in
 async def test_an_ended_session_has_ended_for_every_login_with_it(client, any_server) -> None:
-    notices, tickets = WorkerNotices(client.wire), Tickets(client.wire)
+    notices, tickets = WorkerNotices(client.store_access.transport), Tickets(client.store_access.transport)
     other = Principal("ana", "Ana", session_id="s-2")
     admissions = [await tickets.use(await tickets.issue(who)) for who in (ANA, other, NAMELESS)]
     assert await notices.have_ended(admissions) == [False, False, False]
@@ -94,7 +94,7 @@ async def test_an_ended_session_has_ended_for_every_login_with_it(client, any_se
 
 
 async def test_all_sessions_of_a_user_end_but_not_those_that_begin_afterwards(client) -> None:
-    notices, tickets = WorkerNotices(client.wire), Tickets(client.wire)
+    notices, tickets = WorkerNotices(client.store_access.transport), Tickets(client.store_access.transport)
     before = await tickets.use(await tickets.issue(ANA))
     someone_else = await tickets.use(await tickets.issue(NAMELESS))
     ended = await notices.end_sessions("ana", None)
@@ -105,7 +105,7 @@ async def test_all_sessions_of_a_user_end_but_not_those_that_begin_afterwards(cl
 
 
 async def test_a_session_called_asterisk_is_only_itself(client) -> None:
-    notices, tickets = WorkerNotices(client.wire), Tickets(client.wire)
+    notices, tickets = WorkerNotices(client.store_access.transport), Tickets(client.store_access.transport)
     admission = await tickets.use(await tickets.issue(ANA))
     await notices.end_sessions("ana", "*")
     assert await notices.have_ended([admission]) == [False]
@@ -114,7 +114,7 @@ async def test_a_session_called_asterisk_is_only_itself(client) -> None:
 
 
 async def test_the_number_of_stored_ended_sessions_is_limited(client, any_server) -> None:
-    notices = WorkerNotices(client.wire)
+    notices = WorkerNotices(client.store_access.transport)
     for number in range(250):
         await notices.end_sessions("ana", f"s-{number}")
     (key,) = any_server.call("KEYS", "doc_lock:ended:*")
@@ -126,8 +126,10 @@ async def test_the_number_of_stored_ended_sessions_is_limited(client, any_server
 async def test_other_workers_get_notices(valkey) -> None:
     heard, gaps = [], []
     async with leasehold.connect(valkey.url) as here, leasehold.connect(valkey.url) as there:
-        assert await WorkerNotices(there.wire).listen(heard.append, lambda: gaps.append(True))
-        told = WorkerNotices(here.wire)
+        assert await WorkerNotices(there.store_access.transport).listen(
+            heard.append, lambda: gaps.append(True)
+        )
+        told = WorkerNotices(here.store_access.transport)
         await told.announce_rights_changed("ana")
         await told.announce_rights_changed(None)
         one = await told.end_sessions("ana", "s-1")

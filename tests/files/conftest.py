@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 import redis.asyncio
-from tests.contract.sides import keys_that_stay
+from tests.contract.clients import keys_that_stay
 from tests.files.both_sides import SIDES, file_locks
 from tests.support.matrix import OURS, note_collected, ways_in
 from tests.support.waiting import LIMIT

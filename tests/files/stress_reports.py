@@ -41,7 +41,7 @@ def find_untrue_reports(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def known_of(lines: Iterable[Line]) -> dict[str, Known]:
-    """What one session knows of its files at the end of ``lines``."""
+    """What one session knows of its files at the end of ``queues``."""
     known: dict[str, Known] = {}
     for line in lines:
         _learn(known, line)

@@ -1,7 +1,7 @@
 """One life of a session under stress: `python -m tests.files.stress_worker '{"url": …}'`.
 
 It locks, reads, writes and upgrades at random, and writes down what it is told. It may be killed anywhere; the next life
-of the session takes back what it held and goes on where it ended. With `planted` something is wrong with it.
+of the session takes back what it held and goes on where it ended. With `planted_bugs` something is wrong with it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from leasehold.files.content.atomic_write import write_atomically
 from leasehold.files.content.contents import sha256_of
 from leasehold.files.paths.identity import FileRoot
 from leasehold.runtime import clock
-from leasehold.runtime.asyncio_runtime import Tasks
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 
 if TYPE_CHECKING:
     from leasehold.files import FileLease, Session
@@ -191,7 +191,9 @@ class Worker:
         try:
             if self._orders.planted == "no locks":
                 file = FileRoot(self._orders.root).identify(path)
-                await Tasks().run_blocking(lambda: write_atomically(file, data, check=lambda: None))
+                await AsyncioConcurrency().run_blocking(
+                    lambda: write_atomically(file, data, check=lambda: None)
+                )
             elif self._orders.planted == "writes in place":
                 await self._write_in_place(path, data)
             else:

@@ -13,7 +13,7 @@ from leasehold.errors import FileChanged
 from leasehold.files.content.atomic_write import write_atomically
 from leasehold.files.content.contents import read_contents, sha256_of
 from leasehold.files.paths.identity import FileId, FileRoot
-from leasehold.runtime.asyncio_runtime import Tasks
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,7 +165,7 @@ async def test_a_caller_that_is_cancelled_goes_on_only_when_the_work_has_ended()
         done.append("written")
         return "answer"
 
-    task = asyncio.create_task(Tasks().run_blocking(work))
+    task = asyncio.create_task(AsyncioConcurrency().run_blocking(work))
     assert await asyncio.to_thread(began.wait, LIMIT)
     for _ in range(3):  # more than once, as impatient callers do
         task.cancel()
@@ -185,7 +185,7 @@ async def test_work_that_fails_after_the_cancellation_is_a_cancellation() -> Non
         assert go_on.wait(LIMIT)
         raise OSError("late")
 
-    task = asyncio.create_task(Tasks().run_blocking(work))
+    task = asyncio.create_task(AsyncioConcurrency().run_blocking(work))
     assert await asyncio.to_thread(began.wait, LIMIT)
     task.cancel()
     await asyncio.sleep(0)
@@ -195,6 +195,6 @@ async def test_work_that_fails_after_the_cancellation_is_a_cancellation() -> Non
 
 
 async def test_blocking_work_returns_its_result_or_raises_its_error() -> None:
-    assert await Tasks().run_blocking(lambda: 7) == 7
+    assert await AsyncioConcurrency().run_blocking(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
-        await Tasks().run_blocking(lambda: 1 // 0)
+        await AsyncioConcurrency().run_blocking(lambda: 1 // 0)

@@ -191,7 +191,7 @@ async def test_a_user_without_permission_to_subscribe_is_warned_once_and_waits_b
                     lease.check()
                     await lease.release()
             if kind == "async":  # a new connection, the same answer
-                locks._wire.connection.close("by the test")
+                locks.store_access.transport.connection.close("by the test")
                 await locks.inspect("deal")
     warnings = [record.getMessage() for record in caplog.records if "subscriptions" in record.getMessage()]
     assert len(warnings) == 1, warnings
@@ -214,7 +214,7 @@ async def test_a_take_right_behind_the_hand_over_is_noticed(valkey: Server, prox
         await eventually_async(lambda: (valkey.call("GET", LOCK) or b"").startswith(b"2w"))
         taken = await others.take("deal", ttl=90)
         for _ in range(20):  # unknown tickets: once they have arrived, all before them has
-            valkey.call("PUBLISH", f"leasehold:{locks._wire.channel}", "taken 4000000000")
+            valkey.call("PUBLISH", f"leasehold:{locks.store_access.transport.channel}", "taken 4000000000")
         arrived = through.bytes["replies"]
         through.flow("replies")
         eventually(lambda: through.bytes["replies"] > arrived + 1000)  # while the loop stands still
@@ -542,18 +542,20 @@ def fork_while_waiting(parent: Any, kind: str, url: str) -> None:
 
     def be_the_child(locks: Any) -> None:
         engine = locks._engine
-        known = [len(engine.tickets._known), len(engine.room._waiters)]
-        parent.tell(who="child", pid=os.getpid(), known=known, channel=locks._wire.channel)
+        known = [len(engine.notifications._recipients), len(engine.waiter_poller._waiters)]
+        parent.tell(who="child", pid=os.getpid(), known=known, channel=locks.store_access.transport.channel)
         parent.hear()
-        parent.tell(who="child", known=[len(engine.tickets._known), len(engine.tickets._early)])
+        parent.tell(
+            who="child", known=[len(engine.notifications._recipients), len(engine.notifications._early)]
+        )
         time.sleep(600)
 
     async def by_task() -> None:
         async with leasehold.connect(url, client_name="elder", timeout=10) as locks:
             waiting = asyncio.create_task(locks.acquire("deal", ttl=60, wait=None))
-            while not locks._engine.room._waiters:
+            while not locks._engine.waiter_poller._waiters:
                 await asyncio.sleep(0.001)
-            parent.tell(who="parent", channel=locks._wire.channel)
+            parent.tell(who="parent", channel=locks.store_access.transport.channel)
             if os.fork() == 0:
                 be_the_child(locks)
             lease = await waiting
@@ -567,9 +569,12 @@ def fork_while_waiting(parent: Any, kind: str, url: str) -> None:
                 target=lambda: leases.append(locks.acquire("deal", ttl=60, wait=None)), daemon=True
             )
             waiting.start()
-            while not locks._engine.room._waiters or locks._wire._subscriber._connection is None:
+            while (
+                not locks._engine.waiter_poller._waiters
+                or locks.store_access.transport._subscriber._connection is None
+            ):
                 time.sleep(0.001)
-            parent.tell(who="parent", channel=locks._wire.channel)
+            parent.tell(who="parent", channel=locks.store_access.transport.channel)
             if os.fork() == 0:
                 be_the_child(locks)
             waiting.join()

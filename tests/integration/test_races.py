@@ -55,7 +55,7 @@ async def client(kind: str, server: Server, looks_every: float) -> AsyncIterator
         locks = await asyncio.to_thread(blocking.connect(server.url, **options).__enter__)
         try:
             # It subscribes a moment later; notifications before that are lost.
-            channel = f"leasehold:{locks._wire.channel}"
+            channel = f"leasehold:{locks.store_access.transport.channel}"
             await eventually_async(lambda: server.call("PUBSUB", "CHANNELS", channel))
             yield InThread(locks)
         finally:

@@ -12,9 +12,11 @@ import leasehold
 async def test_a_subscription_in_full_use_shifts_no_reply(any_server):
     heard = []
     async with leasehold.connect(any_server.url) as locks:
-        connection = await locks.wire.get_connection()
+        connection = await locks.store_access.transport.get_connection()
         before = [asyncio.ensure_future(connection.call("ECHO", f"before {n}")) for n in range(500)]
-        subscribing = asyncio.ensure_future(locks.wire.subscribe("others", heard.append, lambda: None))
+        subscribing = asyncio.ensure_future(
+            locks.store_access.transport.subscribe("others", heard.append, lambda: None)
+        )
         await asyncio.sleep(0)
         after = [asyncio.ensure_future(connection.call("ECHO", f"after {n}")) for n in range(500)]
         assert await subscribing
@@ -30,8 +32,10 @@ async def test_a_subscription_in_full_use_shifts_no_reply(any_server):
 
 async def test_a_subscription_given_up_half_way_shifts_no_reply(any_server):
     async with leasehold.connect(any_server.url) as locks:
-        connection = await locks.wire.get_connection()
-        subscribing = asyncio.ensure_future(locks.wire.subscribe("others", print, lambda: None))
+        connection = await locks.store_access.transport.get_connection()
+        subscribing = asyncio.ensure_future(
+            locks.store_access.transport.subscribe("others", print, lambda: None)
+        )
         await asyncio.sleep(0)
         subscribing.cancel()
         replies = [await connection.call("ECHO", f"{n}") for n in range(20)]
@@ -41,15 +45,15 @@ async def test_a_subscription_given_up_half_way_shifts_no_reply(any_server):
 async def test_a_refused_subscription_is_said_and_shifts_no_reply(own_server):
     server = own_server("valkey9", user=["deaf on >pw ~* resetchannels +@all"])
     async with leasehold.connect(f"redis://deaf:pw@127.0.0.1:{server.port}") as locks:
-        assert not await locks.wire.subscribe("others", print, lambda: None)
-        connection = await locks.wire.get_connection()
+        assert not await locks.store_access.transport.subscribe("others", print, lambda: None)
+        connection = await locks.store_access.transport.get_connection()
         assert [await connection.call("ECHO", f"{n}") for n in range(20)] == [b"%d" % n for n in range(20)]
 
 
 async def test_after_a_cut_the_subscription_resumes_and_the_gap_is_reported(valkey, proxy):
     way, heard, gaps = proxy(valkey), [], []
     async with leasehold.connect(f"redis://127.0.0.1:{way.port}") as locks:
-        assert await locks.wire.subscribe("others", heard.append, lambda: gaps.append(True))
+        assert await locks.store_access.transport.subscribe("others", heard.append, lambda: gaps.append(True))
         assert not gaps
         way.cut()
         await until(lambda: gaps)
@@ -60,7 +64,7 @@ async def test_after_a_cut_the_subscription_resumes_and_the_gap_is_reported(valk
 async def test_what_is_not_for_others_still_reaches_the_waiters(valkey):
     """Hand-over is notified on the client's own channel, beside any other."""
     async with leasehold.connect(valkey.url, retry_interval=60) as locks:
-        assert await locks.wire.subscribe("others", print, lambda: None)
+        assert await locks.store_access.transport.subscribe("others", print, lambda: None)
         first = await locks.acquire("a", ttl=90)
         second = asyncio.ensure_future(locks.acquire("a", ttl=90, wait=80))
         await until(lambda: valkey.call("ZCARD", "lock:{a}:queue") == 1)

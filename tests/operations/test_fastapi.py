@@ -102,7 +102,7 @@ async def test_busy_is_409_and_the_endpoint_does_not_run(ops, path) -> None:
     code = "acquire_timeout" if path.endswith("own") else "lock_busy"
     assert (problem["code"], problem["type"], problem["status"]) == (code, code, 409)
     assert not app.state.ran
-    for secret in ("@", "token", ops.locks._engine._holder):
+    for secret in ("@", "token", ops.locks._engine.holder):
         assert str(secret) not in answer.text
 
 

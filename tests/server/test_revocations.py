@@ -58,7 +58,7 @@ async def end_a_session(database: Database, *, ended_at: float | None = None) ->
 
 async def test_what_was_ended_before_the_start_is_known(database: Database, client: Client) -> None:
     ended = await end_a_session(database)
-    async with Revocations(database, client.wire, seconds=900) as revocations:
+    async with Revocations(database, client.store_access.transport, seconds=900) as revocations:
         assert revocations.is_ended(ended)
         assert not revocations.is_ended("another session")
 
@@ -68,7 +68,9 @@ async def test_only_what_may_still_have_a_token_is_remembered(database: Database
     lately = await end_a_session(database, ended_at=time.time() - 800)
     now = time.time()
     clock = [now]
-    revocations = Revocations(database, client.wire, seconds=900, every=0.05, clock=lambda: clock[0])
+    revocations = Revocations(
+        database, client.store_access.transport, seconds=900, every=0.05, clock=lambda: clock[0]
+    )
     async with revocations:
         assert not revocations.is_ended(long_ago)
         assert revocations.is_ended(lately)
@@ -77,7 +79,7 @@ async def test_only_what_may_still_have_a_token_is_remembered(database: Database
 
 
 async def test_one_that_is_ended_here_is_known_at_once(database: Database, client: Client) -> None:
-    async with Revocations(database, client.wire, seconds=900, every=NEVER) as revocations:
+    async with Revocations(database, client.store_access.transport, seconds=900, every=NEVER) as revocations:
         ended = await end_a_session(database)
         await revocations.add(ended)
         assert revocations.is_ended(ended)
@@ -87,8 +89,8 @@ async def test_another_worker_is_told(database: Database, valkey: Server) -> Non
     async with (
         leasehold.connect(valkey.url) as here,
         leasehold.connect(valkey.url) as there,
-        Revocations(database, here.wire, seconds=900, every=NEVER) as ours,
-        Revocations(database, there.wire, seconds=900, every=NEVER) as theirs,
+        Revocations(database, here.store_access.transport, seconds=900, every=NEVER) as ours,
+        Revocations(database, there.store_access.transport, seconds=900, every=NEVER) as theirs,
     ):
         # Heard from when it has subscribed, which nobody waits for.
         await eventually_async(lambda: valkey.call("PUBSUB", "NUMSUB", "doc_lock:sessions")[1] == 2)
@@ -100,7 +102,7 @@ async def test_another_worker_is_told(database: Database, valkey: Server) -> Non
 async def test_if_the_word_is_lost_the_database_is_read_all_the_same(
     database: Database, client: Client
 ) -> None:
-    async with Revocations(database, client.wire, seconds=900, every=0.1) as revocations:
+    async with Revocations(database, client.store_access.transport, seconds=900, every=0.1) as revocations:
         for _ in range(3):  # it reads twice while it begins to listen
             ended = await end_a_session(database)
             await eventually_async(lambda ended=ended: revocations.is_ended(ended))
@@ -112,7 +114,7 @@ async def test_a_store_that_is_away_does_not_matter(
     between = proxy(valkey)
     between.refuse()
     client = leasehold.connect(between.url, timeout=1)
-    async with Revocations(database, client.wire, seconds=900, every=0.1) as revocations:
+    async with Revocations(database, client.store_access.transport, seconds=900, every=0.1) as revocations:
         for _ in range(2):
             ended = await end_a_session(database)
             await eventually_async(lambda ended=ended: revocations.is_ended(ended))
@@ -129,7 +131,7 @@ async def test_what_was_said_while_the_store_was_away_is_read_when_it_is_back(
     between = proxy(valkey)
     async with (
         leasehold.connect(between.url, timeout=2) as client,
-        Revocations(database, client.wire, seconds=900, every=NEVER) as revocations,
+        Revocations(database, client.store_access.transport, seconds=900, every=NEVER) as revocations,
     ):
         await eventually_async(lambda: valkey.call("PUBSUB", "NUMSUB", "doc_lock:sessions")[1] == 1)
         between.refuse()
@@ -141,7 +143,7 @@ async def test_what_was_said_while_the_store_was_away_is_read_when_it_is_back(
 
 async def test_listeners_are_told_each_once(database: Database, client: Client) -> None:
     told: list[str] = []
-    async with Revocations(database, client.wire, seconds=900, every=0.05) as revocations:
+    async with Revocations(database, client.store_access.transport, seconds=900, every=0.05) as revocations:
         forget = revocations.listen(told.append)
         elsewhere = await end_a_session(database)
         await eventually_async(lambda: elsewhere in told)
@@ -157,7 +159,9 @@ async def test_listeners_are_told_each_once(database: Database, client: Client) 
 
 async def test_a_clock_that_was_set_back_misses_nothing(database: Database, client: Client) -> None:
     clock = [time.time() + 7200]
-    revocations = Revocations(database, client.wire, seconds=900, every=0.05, clock=lambda: clock[0])
+    revocations = Revocations(
+        database, client.store_access.transport, seconds=900, every=0.05, clock=lambda: clock[0]
+    )
     async with revocations:
         clock[0] = time.time()
         ended = await end_a_session(database)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from leasehold.core.replies import Busy, Granted, LockInfo, Look, Refusal
+from leasehold.core.replies import Busy, Granted, LockInfo, QueueState, Refusal
 
 TOLERANCE = 0.06
 """Seconds by which the two may differ about a time: they did not do the same thing in the same instant."""
@@ -50,8 +50,8 @@ def check_answers(real: Any, model: Any, fences: Fences) -> None:
             _check_close(real.remaining, model.remaining)
             _check_close(real.held_since, model.held_since, SHOWN_TOLERANCE)
             _check_close(real.asked_at, model.asked_at)
-        case Look():
-            _check_close(real.looked_at, model.looked_at)
+        case QueueState():
+            _check_close(real.read_at, model.read_at)
             _check_close(real.remaining, model.remaining)
             _check_all(real.places, model.places, fences)
         case Refusal():

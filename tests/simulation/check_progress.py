@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.simulation.faults import LATE_AT_MOST
 from tests.simulation.findings import Violation, calls_of, is_well, short, well_from
 from tests.simulation.history import (
     Arrived,
@@ -20,7 +21,6 @@ from tests.simulation.history import (
     Surprised,
 )
 from tests.simulation.scenario import INTERVAL, TIMEOUT
-from tests.simulation.weather import LATE_AT_MOST
 
 from leasehold.core.waiters import alive_for
 

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.simulation.faults import LATE_AT_MOST
 from tests.simulation.history import Called, Minted, Returned
 from tests.simulation.scenario import START, TIMEOUT
-from tests.simulation.weather import LATE_AT_MOST
 
 if TYPE_CHECKING:
     from tests.simulation.scenario import Run

@@ -1,14 +1,14 @@
 """The machines that clients run on: each with its own clock, and each may stand still or die.
 
 A `Machine` implements the ports Clock, Random and Concurrency for one client, on top of a universe (a plain
-`tests.unit.virtual.World`) that all of them share.
+`tests.unit.virtual_world.World`) that all of them share.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.unit.virtual import Task, World
+from tests.unit.virtual_world import Task, World
 
 if TYPE_CHECKING:
     import random

@@ -13,14 +13,23 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.model_lock import NEVER_MS, ModelLock, Observer, Party, milliseconds
 
-from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, Look, Refusal
+from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, QueueState, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tests.simulation.model_lock import Lease
 
-    from leasehold.core.replies import Ask, Grant, Line, Mode, News, ReleaseAnswer, Renewal, RenewAnswer
+    from leasehold.core.replies import (
+        Grant,
+        LockWaiters,
+        Mode,
+        Notification,
+        ReleaseReply,
+        Renewal,
+        RenewReply,
+        Request,
+    )
 
 
 class ModelStore:
@@ -32,7 +41,7 @@ class ModelStore:
         self._now = now
         self._observer = observer or Observer()
         self._locks: dict[str, ModelLock] = {}
-        self._listeners: dict[str, Callable[[News], None]] = {}
+        self._listeners: dict[str, Callable[[Notification], None]] = {}
         self._next_channel = count(1).__next__
 
     def connect(self, *, live: float) -> ModelClientStore:
@@ -42,10 +51,10 @@ class ModelStore:
     def now_us(self) -> int:
         return int(self._now() * 1_000_000)
 
-    def subscribe(self, channel: str, tell: Callable[[News], None]) -> None:
+    def subscribe(self, channel: str, tell: Callable[[Notification], None]) -> None:
         self._listeners[channel] = tell
 
-    def publish(self, channel: str, news: News) -> None:
+    def publish(self, channel: str, news: Notification) -> None:
         """Say ``news`` to the one client that listens there."""
         if tell := self._listeners.get(channel):
             tell(news)
@@ -88,7 +97,7 @@ class ModelStore:
                 return lock.name
         return [lock.writer or lock.grant_plainly(party) for lock, party in locks]
 
-    def look(self, line: Line, channel: str, live_ms: int) -> Look:
+    def look(self, line: LockWaiters, channel: str, live_ms: int) -> QueueState:
         lock = self.lock(line.name)
         if lock.queue:
             lock.hear_of(channel, live_ms)
@@ -96,16 +105,16 @@ class ModelStore:
             lock.settle()
         places = [lock.position_of(token) or self._grant_of(lock, token) for token in line.tokens]
         left_ms = max((lock.left_of(lease) for lease in lock.holders()), default=0)
-        return Look(lock.now_ms / 1000, left_ms / 1000, places)
+        return QueueState(lock.now_ms / 1000, left_ms / 1000, places)
 
-    def renew(self, name: str, token: str, fence: int, ttl_ms: int) -> RenewAnswer:
+    def renew(self, name: str, token: str, fence: int, ttl_ms: int) -> RenewReply:
         lock = self.lock(name)
         if lease := lock.lease_of(token):
             lock.extend(lease, ttl_ms)
             return DONE
         return self._how_it_ended(lock, fence)
 
-    def release(self, name: str, token: str, fence: int) -> ReleaseAnswer:
+    def release(self, name: str, token: str, fence: int) -> ReleaseReply:
         lock = self.lock(name)
         return DONE if lock.leave(token) else self._how_it_ended(lock, fence)
 
@@ -184,7 +193,7 @@ class ModelClientStore:
         # As a connection does: the server's clock when it began.
         self._floor = model.now_us()
 
-    def listen(self, tell: Callable[[News], None]) -> None:
+    def listen(self, tell: Callable[[Notification], None]) -> None:
         self._model.subscribe(self.channel, tell)
 
     async def open(self) -> None:
@@ -209,7 +218,7 @@ class ModelClientStore:
         lease, is_plain = answer
         return (lease.fence, ttl, token) if is_plain else (lease.fence, self._left(name, lease), None)
 
-    async def acquire_all(self, asks: Sequence[Ask]) -> Sequence[Grant] | str:
+    async def acquire_all(self, asks: Sequence[Request]) -> Sequence[Grant] | str:
         parties = [
             (ask.name, self._party(ask.token, ask.ticket, ask.ttl, ask.floor, ask.holder, "exclusive"))
             for ask in asks
@@ -222,16 +231,16 @@ class ModelClientStore:
             for ask, lease in zip(asks, answer, strict=True)
         ]
 
-    async def look(self, lines: Sequence[Line]) -> Sequence[Look]:
+    async def look(self, lines: Sequence[LockWaiters]) -> Sequence[QueueState]:
         return [self._model.look(line, self.channel, self._live_ms) for line in lines]
 
-    async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewAnswer]:
+    async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewReply]:
         return [
             self._model.renew(renewal.name, renewal.token, renewal.fence, milliseconds(renewal.ttl))
             for renewal in renewals
         ]
 
-    async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseAnswer:
+    async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
         # The receipt is a short cut of the real store, which makes no difference to the answer.
         return self._model.release(name, token, fence)
 

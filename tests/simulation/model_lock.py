@@ -15,7 +15,7 @@ from leasehold.core.replies import Granted, Taken
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.core.replies import Mode, News
+    from leasehold.core.replies import Mode, Notification
 
 CLAIM_WINDOW_MS = 2_000
 # For so long the record outlives a lease that somebody may wait for: longer than any client waits without looking.
@@ -78,7 +78,11 @@ class ModelLock:
     """
 
     def __init__(
-        self, name: str, now_us: Callable[[], int], publish: Callable[[str, News], None], observer: Observer
+        self,
+        name: str,
+        now_us: Callable[[], int],
+        publish: Callable[[str, Notification], None],
+        observer: Observer,
     ) -> None:
         self.name = name
         self._now_us = now_us

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
+from tests.simulation.connections import FaultyLink
+from tests.simulation.faults import Weather, draw_news_weather, draw_weather
 from tests.simulation.history import History, Surprised, watched_leases
-from tests.simulation.links import FaultyLink
 from tests.simulation.machines import Machine
 from tests.simulation.model import ModelStore
-from tests.simulation.weather import Weather, draw_news_weather, draw_weather
 from tests.simulation.workers import Worker
-from tests.unit.virtual import World
+from tests.unit.virtual_world import World
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
@@ -78,8 +78,8 @@ def play(seed: int, *, make_model: type[ModelStore] = ModelStore) -> Run:
             machine,
             make_lease=watched_leases(history, machine),
             holder=lambda number=number: f"client {number}",
-            patience=TIMEOUT,
-            retry=Backoff(first=INTERVAL / 5, cap=INTERVAL),
+            timeout=TIMEOUT,
+            backoff=Backoff(first=INTERVAL / 5, cap=INTERVAL),
         )
         for each in range(rng.choice((1, 1, 2, 3))):
             worker = Worker(

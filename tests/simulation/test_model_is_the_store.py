@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.agreement import DisagreementError, Fences, check_answers
 from tests.simulation.model import ModelStore
-from tests.simulation.store_sides import ServerWorld
+from tests.simulation.stores import ServerWorld
 
-from leasehold.core.replies import Ask, Granted, Line, Renewal, Taken
+from leasehold.core.replies import Granted, LockWaiters, Renewal, Request, Taken
 
 if TYPE_CHECKING:
     from tests.simulation.model import ModelClientStore
-    from tests.simulation.store_sides import Teller
+    from tests.simulation.stores import Teller
 
 CLIENTS = 3
 TOKENS = 7
@@ -114,7 +114,7 @@ class Sequence:
                 return name, client, "acquire", terms, terms
             case "look":
                 mine = [self._token(each) for each in range(client, TOKENS, CLIENTS)]
-                return name, client, "look", ([Line(name, mine)],), ([Line(name, mine)],)
+                return name, client, "look", ([LockWaiters(name, mine)],), ([LockWaiters(name, mine)],)
             case "renew":
                 real, model = ([Renewal(name, token, fence, ttl)] for fence in fences)
                 return name, client, "renew", (real,), (model,)
@@ -129,7 +129,7 @@ class Sequence:
                 )
                 return name, client, "take", real, model
             case "all":
-                asks = [Ask(name, token, ticket, ttl, 0, holder)]
+                asks = [Request(name, token, ticket, ttl, 0, holder)]
                 return name, client, "acquire_all", (asks,), (asks,)
             case _:
                 return name, client, "inspect", (name,), (name,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.simulation.checks import violations
-from tests.simulation.planted import PLANTED
+from tests.simulation.planted_bugs import PLANTED
 from tests.simulation.scenario import play
 
 SEEDS = 25

@@ -8,10 +8,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.simulation.store_sides import STORES, open_world
+from tests.simulation.stores import STORES, open_world
 from tests.support.waiting import LIMIT
 
-from leasehold.core.replies import DONE, Ask, Busy, Ended, Granted, Refusal, Taken
+from leasehold.core.replies import DONE, Busy, Ended, Granted, Refusal, Request, Taken
 
 
 @pytest.fixture(params=STORES)
@@ -73,7 +73,7 @@ async def test_asked_again_the_answer_is_the_same_lease(ann):
     assert 20 < remaining <= 30
 
 
-async def test_who_is_in_the_way_is_told(ann, bob):
+async def test_busy_names_the_holder(ann, bob):
     await ann.ask("a", ttl=30)
     first = await bob.ask("b")
     assert (first.position, 20 < first.remaining <= 30) == (1, True)
@@ -112,7 +112,7 @@ async def test_a_lease_shorter_than_the_window_is_handed_over_for_no_longer(worl
     assert bob.news[0].remaining == 1.5
 
 
-async def test_the_moment_of_the_grant_is_told_on_the_same_clock_as_the_moment_of_asking(world, ann, bob):
+async def test_the_time_of_the_grant_is_on_the_same_clock_as_the_time_of_the_request(world, ann, bob):
     await ann.ask("a")
     busy = await bob.ask("b")
     await world.sleep(0.3)
@@ -151,7 +151,7 @@ async def test_a_renewal_claims_what_was_handed_over_and_a_look_does_not(ann, bo
     await judged_in_time(CLAIM_WINDOW, play)
 
 
-async def test_what_nobody_claims_goes_to_the_next(world, ann, bob):
+async def test_an_unclaimed_grant_goes_to_the_next(world, ann, bob):
     await ann.ask("a")
     await ann.ask("b", ttl=0.2)
     await bob.ask("c")
@@ -162,7 +162,7 @@ async def test_what_nobody_claims_goes_to_the_next(world, ann, bob):
     await world.hears(bob, granted("c"))
 
 
-async def test_nobody_passes_the_queue_after_an_expiry(world, ann, bob):
+async def test_no_newcomer_passes_the_queue_after_an_expiry(world, ann, bob):
     fence, _, _ = await ann.ask("a")
     await ann.ask("b")
     await ann.renew("a", fence=fence, ttl=0.2)
@@ -173,7 +173,7 @@ async def test_nobody_passes_the_queue_after_an_expiry(world, ann, bob):
     await world.hears(ann, granted("b"))
 
 
-async def test_nobody_passes_a_waiter_whose_client_tried_another_way(world, ann, bob):
+async def test_no_newcomer_passes_a_waiter_whose_client_tried_another_way(world, ann, bob):
     """A try without a wait counts as a sign of life, so it must keep newcomers from passing as well."""
     live = 1.0
     quiet = await world.connect(live=live)
@@ -196,7 +196,7 @@ async def test_nobody_passes_a_waiter_whose_client_tried_another_way(world, ann,
     await judged_in_time(1.6 * live, play)
 
 
-async def test_without_a_wait_nobody_joins(ann, bob):
+async def test_without_a_wait_the_token_does_not_join(ann, bob):
     await ann.ask("a")
     busy = await bob.ask("b", wait=0)
     assert (busy.position, busy.waiters) == (None, 0)
@@ -230,7 +230,7 @@ async def test_a_waiter_past_its_deadline_is_passed_over(world, ann, bob):
     assert bob.news == []
 
 
-async def test_a_waiter_that_nobody_hears_of_is_passed_over(world, ann):
+async def test_a_waiter_that_does_not_poll_is_skipped(world, ann):
     mute = await world.connect(live=0.2)
     await ann.ask("a")
     await mute.ask("b")
@@ -241,7 +241,7 @@ async def test_a_waiter_that_nobody_hears_of_is_passed_over(world, ann):
     assert mute.news == []
 
 
-async def test_who_missed_its_window_stands_at_the_end_when_it_asks_again(world, ann, bob):
+async def test_a_writer_that_missed_its_window_stands_at_the_end_when_it_asks_again(world, ann, bob):
     async def play(name):
         await ann.ask("a", name)
         await bob.ask("b", name, ttl=0.2)
@@ -370,9 +370,9 @@ async def test_a_writer_who_gives_up_lets_the_readers_behind_it_in(world, ann, b
     assert is_grant(look.places[0])
 
 
-async def test_several_locks_are_still_ours_when_somebody_waits_for_one(ann, bob):
+async def test_several_locks_are_still_ours_when_another_waits_for_one(ann, bob):
     """The answer to the first request may have been lost, and somebody has come since."""
-    asks = [Ask(name, "a" * 32, 1, 30.0, 0, '"a"') for name in ("lock", "other")]
+    asks = [Request(name, "a" * 32, 1, 30.0, 0, '"a"') for name in ("lock", "other")]
     grants = await ann.do("acquire_all", asks)
     await bob.ask("b", "other")
     again = await ann.do("acquire_all", asks)
@@ -390,7 +390,7 @@ async def test_a_take_ends_every_lease_and_tells_each_holder(world, ann, bob):
     assert await bob.release("s", fence=second[0]) is Ended.TAKEN
 
 
-async def test_who_waits_goes_on_waiting_after_a_take(world, ann, bob):
+async def test_a_waiter_goes_on_waiting_after_a_take(world, ann, bob):
     await ann.ask("a")
     await bob.ask("b")
     await ann.take("t")
@@ -422,7 +422,7 @@ async def test_a_renewal_never_makes_a_lease(world, ann, bob):
     assert is_grant(await bob.ask("b", wait=0))
 
 
-async def test_nobody_can_end_or_extend_what_is_not_its_own(ann, bob):
+async def test_a_token_cannot_end_or_extend_another_lease(ann, bob):
     fence, _, receipt = await ann.ask("a", ttl=30)
     assert await bob.release("b", fence=fence) is Ended.EXPIRED
     assert await bob.renew("b", fence=fence, ttl=60) is Ended.EXPIRED
@@ -444,16 +444,16 @@ async def test_fences_grow_whichever_way_the_lock_goes(world, ann, bob):
 
 
 async def test_several_locks_come_all_or_none(ann, bob):
-    asks = [Ask(name, "a" * 32, 1, 30.0, 0, '"a"') for name in ("lock", "other")]
+    asks = [Request(name, "a" * 32, 1, 30.0, 0, '"a"') for name in ("lock", "other")]
     grants = await ann.do("acquire_all", asks)
     assert [remaining for _, remaining, _ in grants] == [30, 30]
     assert [grant[0] for grant in await ann.do("acquire_all", asks)] == [grant[0] for grant in grants]
-    wanted = [Ask(name, "b" * 32, 2, 30.0, 0, '"b"') for name in ("third", "other")]
+    wanted = [Request(name, "b" * 32, 2, 30.0, 0, '"b"') for name in ("third", "other")]
     assert await bob.do("acquire_all", wanted) == "other"
     assert is_grant(await bob.ask("c", "third", wait=0))
 
 
-async def test_everybody_may_see_who_holds_and_how_many_wait(world, ann):
+async def test_the_holder_and_the_number_of_waiters_are_public(world, ann):
     mute = await world.connect(live=0.2)
     await ann.ask("r", mode="shared", ttl=30)
     fence, _, _ = await ann.ask("s", mode="shared", ttl=60)

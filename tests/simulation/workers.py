@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.history import Called, Minted, Returned, Surprised
-from tests.unit.virtual import CancelledHere
+from tests.unit.virtual_world import CancelledHere
 
 from leasehold.errors import LeaseLost, LockBusy, StoreUnavailable
 
@@ -103,12 +103,12 @@ class Worker:
 
     async def _use(self, lease: WatchedLease) -> None:
         rng = self._rng
-        await self._engine.lost(lease, rng.choice((0.001, 0.1, 1.0, 3.0)) * rng.random())
+        await lease.wait_until_lost(rng.choice((0.001, 0.1, 1.0, 3.0)) * rng.random())
         if rng.random() < 0.2:
             # Without an answer the lease is what it was, and still ours to give back.
             with suppress(StoreUnavailable):
                 await self._engine.renew(lease, rng.choice((None, *_TTLS)))
-            await self._engine.lost(lease, rng.random())
+            await lease.wait_until_lost(rng.random())
         match rng.choice(("release", "release", "release", "release", "abandon", "keep")):
             case "release":
                 await self._engine.release(lease)
@@ -116,7 +116,7 @@ class Worker:
                 self._engine.abandon(lease)
             case _:
                 # Until somebody takes it, or it runs out; one that renews itself must end some time.
-                await self._engine.lost(lease, 5.0)
+                await lease.wait_until_lost(5.0)
                 self._engine.abandon(lease)
 
     async def _call(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.virtual import ScriptedStore, World, make_engine
+from tests.unit.virtual_world import ScriptedStore, World, make_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

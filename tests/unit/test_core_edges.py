@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from tests.unit.virtual import CancelledHere, Later, asking, granted
+from tests.unit.virtual_world import CancelledHere, Later, asking, granted
 
 from leasehold.core.replies import DONE
 from leasehold.core.validity import trusted_for
@@ -27,7 +27,7 @@ def unexpected(caplog):
     return [record.exc_info[1] for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-def test_an_unexpected_error_of_the_store_does_not_end_the_keeper_and_is_logged(world, store, hold, caplog):
+def test_an_unexpected_error_of_the_store_does_not_end_the_renewer_and_is_logged(world, store, hold, caplog):
     lease, other = hold("a", ttl=3, renew=True), hold("b", ttl=3, renew=True)
     odd = ValueError("odd")
     store.answer("renew", odd)
@@ -87,9 +87,9 @@ def test_a_release_cancelled_while_it_waits_for_a_renewal_is_done_all_the_same(w
 
 
 @pytest.mark.parametrize("renew", [False, True])
-def test_whoever_waits_for_the_end_hears_of_a_shortened_renewal_in_time(world, store, engine, hold, renew):
+def test_a_wait_for_the_end_follows_a_shortened_renewal(world, store, engine, hold, renew):
     lease = hold(ttl=30, renew=renew)
-    waiting = world.start(engine.lost(lease))
+    waiting = world.start(lease.wait_until_lost())
     world.advance(1)
     store.answer("renew", Later(1.9, DONE))
     world.start(engine.renew(lease, 1))

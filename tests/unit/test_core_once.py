@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.virtual import CancelledHere, Later, asking, granted
+from tests.unit.virtual_world import CancelledHere, Later, asking, granted
 
 from leasehold.core.once import Once
 from leasehold.core.replies import Ended
@@ -49,7 +49,7 @@ def test_what_was_kept_ends_the_lease_and_nothing_is_renewed_after(world, store,
 
 
 @pytest.mark.parametrize("trouble", [SILENCE, REFUSAL], ids=["silence", "refusal"])
-def test_it_is_insisted_on_for_as_long_as_the_lease_lasts(world, store, once, lease, trouble):
+def test_it_is_retried_for_as_long_as_the_lease_lasts(world, store, once, lease, trouble):
     store.usual["keep"] = trouble
     store.usual["renew"] = SILENCE
     world.call_at(world.time + 2.8, lambda: store.usual.update(keep=True))  # longer than the patience
@@ -57,7 +57,7 @@ def test_it_is_insisted_on_for_as_long_as_the_lease_lasts(world, store, once, le
 
 
 @pytest.mark.parametrize("trouble", [SILENCE, REFUSAL], ids=["silence", "refusal"])
-def test_a_lease_whose_work_was_done_is_not_given_back_if_its_result_was_not_kept(
+def test_a_lease_whose_work_was_done_is_not_released_if_its_result_was_not_kept(
     world, store, once, lease, trouble
 ):
     store.usual["keep"] = trouble
@@ -69,7 +69,7 @@ def test_a_lease_whose_work_was_done_is_not_given_back_if_its_result_was_not_kep
     assert store.asked("release") == []
 
 
-def test_one_that_is_renewed_all_the_time_is_not_insisted_on_for_ever(world, store, once, lease):
+def test_one_that_is_renewed_all_the_time_is_not_retried_for_ever(world, store, once, lease):
     store.usual["keep"] = SILENCE
     with pytest.raises(StoreUnavailable):
         finish(world, once, lease)
@@ -130,4 +130,4 @@ def test_closing_waits_for_what_is_to_be_kept_but_not_for_ever(world, store, onc
     world.advance(0.5)
     closed_at = world.time
     world.run(once.close())
-    assert world.time == pytest.approx(closed_at + engine.patience)
+    assert world.time == pytest.approx(closed_at + engine.timeout)

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import hiredis
 import pytest
-from tests.unit.virtual import asking
+from tests.unit.virtual_world import asking
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
-from leasehold.core.replies import DONE, Busy, Ended, Granted, Line, Look, Refusal, Renewal, Taken
-from leasehold.core.sync_runner import run
+from leasehold.core.replies import (
+    DONE,
+    Busy,
+    Ended,
+    Granted,
+    LockWaiters,
+    QueueState,
+    Refusal,
+    Renewal,
+    Taken,
+)
+from leasehold.core.sync_runner import run_sync
 from leasehold.errors import LeaseLost, StoreRefused, StoreUnavailable
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.runtime.thread_runtime import ThreadClock, Threads
+from leasehold.runtime.thread_runtime import ThreadClock, ThreadConcurrency
 from leasehold.valkey import scripts
 from leasehold.valkey.store import ValkeyStore
 
@@ -72,11 +82,11 @@ def make_store(*replies, **options):
 
 
 def acquire(store, *, ttl=30.0, floor=0, mode="exclusive", wait=5.0):
-    return run(store.acquire("a", TOKEN, 12, ttl, floor, '"me"', mode, wait))
+    return run_sync(store.acquire("a", TOKEN, 12, ttl, floor, '"me"', mode, wait))
 
 
 def take(store, expect_fence):
-    return run(store.take("a", TOKEN, 12, 30, 0, '"me"', "exclusive", expect_fence))
+    return run_sync(store.take("a", TOKEN, 12, 30, 0, '"me"', "exclusive", expect_fence))
 
 
 def test_a_bare_number_is_a_fresh_grant():
@@ -92,14 +102,14 @@ def test_a_grant_of_before_tells_what_is_left():
     assert acquire(store)[:2] == (77, 1.234)
 
 
-def test_busy_tells_who_and_for_how_long():
+def test_busy_has_the_holder_and_the_time_left():
     store, _ = make_store([0, 1_234, b'1700000000000 {"user":"alice"}', b"s", 1_700_000_001_500, 4, 3])
     assert acquire(store) == Busy(
         {"user": "alice"}, 1.234, 1_700_000_000.0, "shared", waiters=4, position=3, asked_at=1_700_000_001.5
     )
 
 
-def test_who_does_not_wait_has_no_place_in_the_queue():
+def test_without_a_wait_there_is_no_place_in_the_queue():
     store, transport = make_store([0, 1_234, b'1700000000000 "alice"', b"x", 1_700_000_001_500, 0, 0])
     assert acquire(store, wait=0).position is None
     assert transport.sent[0][-2:] == (0, 3_000)
@@ -111,15 +121,17 @@ def test_waiting_without_limit_is_a_very_long_time_to_the_store():
     assert transport.sent[0][-2] == 10**12
 
 
-def test_a_look_tells_places_grants_and_who_is_not_there_any_more():
+def test_a_poll_returns_places_grants_and_tokens_that_are_gone():
     store, transport = make_store([1_700_000_001_500, 1_234, 2, [77, 1_000], 0], hiredis.ReplyError("OOM"))
-    look, refused = run(store.look([Line("a", ["1" * 32, "2" * 32, "3" * 32]), Line("b", ["4" * 32])]))
-    assert look == Look(1_700_000_001.5, 1.234, [2, (77, 1.0, None), None])
+    look, refused = run_sync(
+        store.look([LockWaiters("a", ["1" * 32, "2" * 32, "3" * 32]), LockWaiters("b", ["4" * 32])])
+    )
+    assert look == QueueState(1_700_000_001.5, 1.234, [2, (77, 1.0, None), None])
     assert isinstance(refused, StoreRefused)
     assert transport.sent[0] == ("look", "1" * 32 + "2" * 32 + "3" * 32, transport.channel, 3_000)
 
 
-def test_news_name_tickets_and_what_is_not_understood_is_passed_over():
+def test_notifications_name_tickets_and_unknown_ones_are_ignored():
     store, transport = make_store()
     heard = []
     store.listen(heard.append)
@@ -130,7 +142,7 @@ def test_news_name_tickets_and_what_is_not_understood_is_passed_over():
     assert heard == [Granted(12, 77, 1_700_000_001.5, 2.0), Taken(12)]
 
 
-def test_a_holder_that_went_away_meanwhile_leaves_nothing_to_wait_for():
+def test_a_holder_that_has_gone_leaves_nothing_to_wait_for():
     store, _ = make_store([0, -2, b'1700000000000 "alice"', b"x", 1_700_000_001_500, 0, 0])
     assert acquire(store).remaining == 0.0
 
@@ -139,7 +151,7 @@ def test_a_holder_that_went_away_meanwhile_leaves_nothing_to_wait_for():
 def test_milliseconds_are_rounded_up_so_that_the_store_never_ends_a_lease_before_its_holder(ttl, ttl_ms):
     store, transport = make_store(1, 1)
     acquire(store, ttl=ttl)
-    run(store.renew([Renewal("a", TOKEN, 1, ttl)]))
+    run_sync(store.renew([Renewal("a", TOKEN, 1, ttl)]))
     assert transport.sent[0][2] == ttl_ms
     assert transport.sent[1][-1] == ttl_ms
 
@@ -163,7 +175,7 @@ def test_a_forgotten_script_is_sent_in_full():
 def test_in_a_batch_only_the_forgotten_are_sent_again():
     store, transport = make_store(1, NOSCRIPT, -1, 0, hiredis.ReplyError("OOM"), 1)
     renewals = [Renewal(name, TOKEN, 1, 30) for name in "abcde"]
-    answers = run(store.renew(renewals))
+    answers = run_sync(store.renew(renewals))
     assert answers[:4] == [DONE, DONE, Ended.TAKEN, Ended.EXPIRED]
     assert isinstance(answers[4], StoreRefused)
     assert len(transport.sent) == 6
@@ -171,7 +183,7 @@ def test_in_a_batch_only_the_forgotten_are_sent_again():
 
 def test_a_batch_without_an_answer_is_unknown_for_every_lease():
     store, _ = make_store(StoreUnavailable("cut"))
-    answers = run(store.renew([Renewal(name, TOKEN, 1, 30) for name in "ab"]))
+    answers = run_sync(store.renew([Renewal(name, TOKEN, 1, 30) for name in "ab"]))
     assert [type(answer) for answer in answers] == [StoreUnavailable] * 2
 
 
@@ -198,7 +210,7 @@ def test_an_error_reply_becomes_the_right_error_with_its_cause(reply, error, say
     assert raised.value.__cause__ is original
 
 
-def test_a_server_that_is_not_the_primary_any_more_ends_the_connection():
+def test_a_server_that_is_no_longer_the_primary_ends_the_connection():
     """What it grants once it is primary again may be older than the floor that this connection knows."""
     store, transport = make_store(hiredis.ReplyError("READONLY You can't write against a read only replica."))
     with pytest.raises(StoreRefused):
@@ -213,7 +225,7 @@ def test_a_take_that_was_not_expected_tells_by_whom_the_lock_is_held():
     assert transport.sent[0][-1] == 54
 
 
-def test_a_take_from_anybody_says_nothing_of_a_fence():
+def test_a_take_without_an_expected_fence_sends_none():
     store, transport = make_store([56, 30_000, b""])
     assert take(store, None)[:2] == (56, 30.0)
     assert transport.sent[0][-1] == ""
@@ -222,13 +234,13 @@ def test_a_take_from_anybody_says_nothing_of_a_fence():
 def test_a_server_that_can_compare_and_delete_by_itself_is_asked_to():
     store, transport = make_store(77, 1, deletes_if_equal=True)
     receipt = acquire(store)[2]
-    assert run(store.release("a", TOKEN, 77, receipt)) == DONE
+    assert run_sync(store.release("a", TOKEN, 77, receipt)) == DONE
     assert transport.sent[1] == ("DELIFEQ", transport.sent[0][1])
 
 
 def test_without_a_receipt_the_script_compares():
     store, transport = make_store(1, deletes_if_equal=True)
-    assert run(store.release("a", TOKEN, 77, None)) == DONE
+    assert run_sync(store.release("a", TOKEN, 77, None)) == DONE
     assert transport.sent == [("release", TOKEN)]
 
 
@@ -236,7 +248,7 @@ def test_without_a_receipt_the_script_compares():
 def test_a_record_that_is_not_word_for_word_ours_is_left_to_the_script(reply):
     """Another version may have written it anew with the same token."""
     store, transport = make_store(reply, 1, deletes_if_equal=True)
-    assert run(store.release("a", TOKEN, 77, "receipt")) == DONE
+    assert run_sync(store.release("a", TOKEN, 77, "receipt")) == DONE
     assert [words[0] for words in transport.sent] == ["DELIFEQ", "release"]
 
 
@@ -245,7 +257,7 @@ def test_a_record_that_is_not_word_for_word_ours_is_left_to_the_script(reply):
 )
 def test_a_release_that_finds_the_lease_gone_says_why(taken, ended):
     store, _ = make_store(0, taken)
-    assert run(store.release("a", TOKEN, 77, None)) == ended
+    assert run_sync(store.release("a", TOKEN, 77, None)) == ended
 
 
 def test_a_release_that_finds_the_lease_gone_is_never_reported_as_done():
@@ -256,12 +268,12 @@ def test_a_release_that_finds_the_lease_gone_is_never_reported_as_done():
         store,
         ThreadClock(),
         SystemRandom(),
-        Threads(),
+        ThreadConcurrency(),
         make_lease=LeaseState,
         holder=lambda: "me",
-        patience=1.0,
-        retry=Backoff(first=0.001, cap=0.002),
+        timeout=1.0,
+        backoff=Backoff(first=0.001, cap=0.002),
     )
-    lease = run(engine.acquire("a", **asking()))
+    lease = run_sync(engine.acquire("a", **asking()))
     with pytest.raises(LeaseLost):
-        run(engine.release(lease))
+        run_sync(engine.release(lease))

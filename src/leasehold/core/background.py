@@ -1,16 +1,28 @@
-"""Things that are begun once, whoever comes first."""
+"""Background work: started once, and its unexpected errors logged."""
 
 from __future__ import annotations
 
+import logging
 
-def is_first(owner: object, what: str) -> bool:
-    """Whether nobody has begun ``what`` for ``owner`` yet; from now on somebody has.
+from leasehold.errors import StoreError
 
-    One atomic step, because two threads may come at the same time.
+_log = logging.getLogger("leasehold")
+
+
+def start_once(owner: object, work: str) -> bool:
+    """Return True on the first call for ``owner`` and ``work``, False on every later one.
+
+    One atomic step, because two threads may call it at the same time.
     """
-    begun = owner.__dict__
-    mark = "_begun_" + what
-    if mark in begun:
+    started = owner.__dict__
+    mark = "_started_" + work
+    if mark in started:
         return False
     mine = object()
-    return begun.setdefault(mark, mine) is mine
+    return started.setdefault(mark, mine) is mine
+
+
+def report_unexpected(error: Exception, where: str = "while renewing or cleaning up") -> None:
+    """Log ``error``, unless it is a `StoreError`: those are expected while the store cannot be reached."""
+    if not isinstance(error, StoreError):
+        _log.error("unexpected error %s", where, exc_info=error)

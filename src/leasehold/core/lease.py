@@ -1,7 +1,8 @@
-"""What a holder knows about its own lease."""
+"""The state of a lease, as its holder knows it."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from leasehold.core.observer import LeaseEnded, LossFound, Renewed
@@ -12,16 +13,15 @@ if TYPE_CHECKING:
     from leasehold.core.engine import Engine
     from leasehold.core.observer import Outcome
     from leasehold.core.ports import Signal
-    from leasehold.core.replies import Mode, News
+    from leasehold.core.replies import Mode, Notification
 
 
 class LeaseState:
     """One timed hold of a lock, judged on the holder's own clock.
 
-    `LeaseState` is a fact sheet that the core reads and writes; the public leases are subclasses that add
-    the verbs. The lease is held until ``valid_until`` unless ``ended`` says otherwise: the deadline was
-    counted from before the request was sent, less drift, so the store cannot have given the lock to
-    anybody else before it.
+    The core reads and writes this state; the public leases are subclasses that add the verbs. The lease is held
+    until ``valid_until`` unless ``ended`` is set: the deadline was counted from before the request was sent, less
+    drift, so the store cannot have granted the lock to another client before it.
     """
 
     # Most leases never need these, and class attributes cost nothing to initialise.
@@ -33,7 +33,7 @@ class LeaseState:
     is_abandoned: bool = False
     is_releasing: bool = False
     is_given_back: bool = False
-    look_at: float = 0.0
+    check_at: float = 0.0
     failures: int = 0
     held_from: float | None = None
     exchange: Signal | None = None
@@ -71,11 +71,11 @@ class LeaseState:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process acquired the lease. A forked child owns nothing."""
+        """Whether this process acquired the lease. A forked child owns none."""
         return self._generation == self._engine.generation
 
     def loss(self) -> LossReason | None:
-        """Why the lease is no longer held, or None while it is."""
+        """Return why the lease is no longer held, None while it is."""
         engine = self._engine
         if (
             self.ended is None
@@ -91,18 +91,18 @@ class LeaseState:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the lease has ended, for whatever reason. Right even if nobody could tell us yet."""
+        """Whether the lease has ended, for any reason. Right even before the store has said so."""
         return self.loss() is not None
 
     is_over = is_lost
 
     @property
     def is_unsure(self) -> bool:
-        """Whether the last renewal got no answer: still held, but not confirmed as it should be."""
+        """Whether the last renewal got no reply: the lease is held, but the store has not confirmed it."""
         return self.failures > 0 and not self.is_lost
 
     def remaining(self) -> float:
-        """Seconds for which the lease can still be relied on; 0.0 once it is lost."""
+        """Return the seconds for which the lease can still be relied on; 0.0 once it is lost."""
         return 0.0 if self.is_lost else max(0.0, self.valid_until - self._engine.clock.now())
 
     def check(self) -> None:
@@ -116,15 +116,15 @@ class LeaseState:
             raise LeaseLost(self.name, reason)
 
     def begin_exchange(self, mine: Signal) -> Signal:
-        """Take the turn to talk to the store about this lease; whose turn it is, if not mine.
+        """Take the turn to send a request about this lease; return the signal of the turn, ``mine`` or another's.
 
         Two renewals at once, over two sockets, could be applied in either order. One atomic step, because
-        the keeper of the blocking client is another thread.
+        the renewer of the blocking client is another thread.
         """
         return self.__dict__.setdefault("exchange", mine)
 
     def end_exchange(self) -> None:
-        """Give the turn back, wake whoever waits for it, and have a renewal made up for that was due meanwhile."""
+        """Give the turn back, wake those that wait for it, and make up for a renewal that was due during the turn."""
         ended = self.__dict__.pop("exchange", None)
         if ended is not None:
             ended.set()
@@ -133,7 +133,7 @@ class LeaseState:
             self._engine.renew_now(self)
 
     def ensure_lost_signal(self, new: Signal) -> Signal:
-        """The signal that tells of the end; ``new`` if there was none. Atomic, as `begin_exchange` is."""
+        """Return the signal that is set at the end; ``new`` if there was none. Atomic, as `begin_exchange` is."""
         return self.__dict__.setdefault("lost_signal", new)
 
     def extend(self, valid_until: float) -> None:
@@ -142,39 +142,54 @@ class LeaseState:
         self.valid_until = valid_until if hold_until is None else min(valid_until, hold_until)
         self.failures = 0
 
-    def hear(self, news: News) -> None:
-        """Take note of what the store said about this lease."""
-        if isinstance(news, Taken):
+    def receive(self, notification: Notification) -> None:
+        """Note what the store said about this lease."""
+        if isinstance(notification, Taken):
             self.end("taken")
 
     def end(self, reason: LossReason) -> None:
-        """Note the end of the lease, once, and tell whoever waits for it."""
+        """Note the end of the lease, once, and wake those that wait for it."""
         if self.ended is None:
             self.ended = reason
             self.is_watched = False
-            self._engine.tickets.forget(self.ticket)
+            self._engine.notifications.unregister(self.ticket)
             if self.lost_signal is not None:
                 self.lost_signal.set()
             if self.group_signal is not None:
                 self.group_signal.set()
             self.on_end()
-            observer = self._engine.lookout.observer
+            observer = self._engine.observers.observer
             if observer is not None and self.is_ours:
                 held = None if self.held_from is None else self._engine.clock.now() - self.held_from
                 observer.hear(LeaseEnded(self._engine.kind, self.name, self.fence, reason, held))
 
-    def turn_out_lost(self, reason: LossReason) -> None:
-        """Note that the lease was lost already when it was given back."""
+    def report_loss(self, reason: LossReason) -> None:
+        """Note that the lease had been lost already when it was released."""
         self.ended = reason
-        observer = self._engine.lookout.observer
+        observer = self._engine.observers.observer
         if observer is not None:
             observer.hear(LossFound(self._engine.kind, self.name, self.fence, reason))
 
-    def tell_renewal(self, outcome: Outcome, error: Exception | None = None) -> None:
-        """Tell who watches of a renewal for which nobody waited."""
-        observer = self._engine.lookout.observer
+    def report_renewal(self, outcome: Outcome, error: Exception | None = None) -> None:
+        """Tell the observers of a renewal in the background."""
+        observer = self._engine.observers.observer
         if observer is not None:
             observer.hear(Renewed(self._engine.kind, self.name, outcome, error))
 
     def on_end(self) -> None:
-        """For subclasses: the lease has ended just now."""
+        """For subclasses: called when the lease has ended."""
+
+    async def wait_until_lost(self, timeout: float | None = None) -> LossReason | None:
+        """Wait until the lease has ended and return the reason; None if ``timeout`` seconds pass first.
+
+        Relies on the clock alone for the deadline, because the renewer may be stuck in a silent store.
+        """
+        clock = self._engine.clock
+        give_up_at = math.inf if timeout is None else clock.now() + timeout
+        signal = self.ensure_lost_signal(self._engine.concurrency.signal())
+        while (reason := self.loss()) is None:
+            left = min(self.valid_until, give_up_at) - clock.now()
+            if left <= 0 and give_up_at <= self.valid_until:
+                return None
+            await signal.wait(max(left, 0))
+        return reason

@@ -7,22 +7,24 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core import validation
-from leasehold.core.acquire import timed_out
+from leasehold.core.acquire import late_grant, to_timeout, trusted_grant
 from leasehold.core.lease import LeaseState
-from leasehold.errors import LeaseholdError, LeaseLost, LockBusy
+from leasehold.core.replies import Owner, Request
+from leasehold.errors import InvalidRequest, LeaseholdError, LeaseLost, LockBusy, StoreRefused
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping, Sequence
 
+    from leasehold.core.acquire import TrustedGrant
     from leasehold.core.engine import Engine
-    from leasehold.core.replies import Mode, Own
+    from leasehold.core.replies import Mode
     from leasehold.errors import Holder, LossReason
 
 L = TypeVar("L", bound=LeaseState)
 
 
 class LeasesState(Generic[L]):
-    """Leases that are held together: as soon as one is lost, they count as lost."""
+    """Leases that are held together: as soon as one is lost, all count as lost."""
 
     def __init__(self, engine: Engine[L], leases: Sequence[L]) -> None:
         self._engine = engine
@@ -50,20 +52,20 @@ class LeasesState(Generic[L]):
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether nothing is to be given back."""
+        """Whether every lease has been abandoned, so that none is to be released."""
         return all(lease.is_abandoned for lease in self)
 
     def loss(self) -> LossReason | None:
-        """Why they are not held together any more, or None while they are."""
+        """Return the reason of the first lost lease, None while all are held."""
         return next((reason for lease in self if (reason := lease.loss())), None)
 
     @property
     def is_lost(self) -> bool:
-        """Whether any of the leases has ended, for whatever reason."""
+        """Whether any of the leases has ended, for any reason."""
         return self.loss() is not None
 
     def remaining(self) -> float:
-        """Seconds for which all of them can still be relied on; 0.0 once one is lost."""
+        """Return the seconds for which all of them can still be relied on; 0.0 once one is lost."""
         return min(lease.remaining() for lease in self)
 
     def check(self) -> None:
@@ -72,12 +74,12 @@ class LeasesState(Generic[L]):
             lease.check()
 
     def abandon(self) -> None:
-        """Stop renewing and give nothing back: the locks stay held until their ttl ends."""
+        """Stop renewing without releasing: the locks stay held until their ttl ends."""
         for lease in self:
             self._engine.abandon(lease)
 
     async def wait_until_lost(self, timeout: float | None) -> LossReason | None:
-        """Wait until any of them has ended, and say why; None if ``timeout`` seconds passed first."""
+        """Wait until one of them has ended and return the reason; None if ``timeout`` seconds pass first."""
         clock = self._engine.clock
         give_up_at = math.inf if timeout is None else clock.now() + timeout
         while (reason := self.loss()) is None:
@@ -94,22 +96,22 @@ class LeasesState(Generic[L]):
             await self._engine.renew(lease, ttl)
 
     async def release_all(self) -> None:
-        """Give each of them back, whatever happens to the others; then raise what happened first."""
-        await give_back(self._engine, list(self))
+        """Release each of them, even if another fails; then raise the first error."""
+        await release_each(self._engine, list(self))
 
 
-async def give_back(engine: Engine[L], leases: Sequence[L]) -> None:
-    """Release every one of ``leases``, and then raise the first error there was."""
+async def release_each(engine: Engine[L], leases: Sequence[L]) -> None:
+    """Release each of ``leases``, even if another fails; then raise the first error."""
     failure: Exception | None = None
     for number, lease in enumerate(leases):
         try:
             await engine.release(lease)
-        except Exception as error:  # noqa: BLE001 - the others are given back all the same
+        except Exception as error:  # noqa: BLE001 - the others are released all the same
             failure = failure or error
         except BaseException:
-            # Cancelled: nobody waits for the rest, so the settler does it.
+            # Cancelled: the caller does not wait for the rest, so the orphan cleaner releases them.
             for other in leases[number + 1 :]:
-                engine.renounce(other)
+                engine.release_in_background(other)
             raise
     if failure is not None:
         raise failure
@@ -126,10 +128,10 @@ def acquire_all(
     max_hold: float | None,
     floor: int | None,
 ) -> Coroutine[Any, Any, list[L]]:
-    """A lease on each of ``names``, in their order, or an exception and none of them.
+    """Return a lease on each of ``names``, in their order; an exception means none of them.
 
-    One atomic attempt; if anything is busy, one after another in the byte order of the names, so that two
-    who want the same locks never wait for each other. What is already held is renewed meanwhile.
+    One atomic attempt; if a lock is busy, one after another in the byte order of the names, so that two callers that
+    want the same locks never wait for each other. The leases already held are renewed in the meantime.
     """
     return engine.observed(
         "lock_all",
@@ -153,10 +155,72 @@ async def _acquire_all(
     validation.check_max_hold(max_hold)
     started_at = engine.clock.now()
     if mode == "exclusive":
-        leases = await engine.attempt_all(names, ttl, holder, renew, max_hold, floor)
+        leases = await try_acquire_all(engine, names, ttl, holder, renew, max_hold, floor)
         if leases is not None:
             return leases
     return await acquire_in_turn(engine, names, ttl, wait, started_at, mode, holder, renew, max_hold, floor)
+
+
+async def try_acquire_all(
+    engine: Engine[L],
+    names: Sequence[str],
+    ttl: float,
+    holder: Holder | None,
+    renew: bool,  # noqa: FBT001 - as above
+    max_hold: float | None,
+    floor: int | None,
+    owners: Mapping[str, Owner] | None = None,
+) -> list[L] | None:
+    """Return a lease on each of ``names`` if all of them are free now, None if one is not.
+
+    ``owners`` is as in `acquire_in_turn`.
+    """
+    asked_ttl, encoded, least = engine.grant_terms(ttl, holder, max_hold, floor)
+    if owners is None:
+        shown = engine.holder if holder is None else holder
+        owners = {name: Owner(engine.random.token(), shown) for name in names}
+        encoded_of = dict.fromkeys(names, encoded)
+    else:
+        encoded_of = {name: validation.encode_holder(owners[name].holder) for name in names}
+    new_ticket = engine.notifications.new_ticket
+    requests = [
+        Request(name, owners[name].token, new_ticket(), asked_ttl, least, encoded_of[name]) for name in names
+    ]
+    tries = 0
+
+    async def ask() -> list[TrustedGrant] | None:
+        nonlocal tries
+        tries += 1
+        sent_at = engine.clock.now()
+        reply = await engine.store.acquire_all(requests)
+        if isinstance(reply, str):
+            return None
+        grants = [trusted_grant(grant, sent_at, engine.clock.now()) for grant in reply]
+        if None in grants:
+            raise late_grant(names[grants.index(None)], asked_ttl)
+        return [grant for grant in grants if grant]
+
+    def clean_up() -> None:
+        for request in requests:
+            engine.schedule_cleanup(request.name, request.token, asked_ttl, was_silent=True)
+
+    try:
+        grants = await engine.retry(ask)
+    except BaseException as error:
+        # A refusal that comes after silence says nothing of the request before it.
+        if tries > 1 or not isinstance(error, StoreRefused | InvalidRequest):
+            clean_up()
+        raise
+    if grants is None:
+        if tries > 1:  # an earlier request, whose reply was lost, may have been granted
+            clean_up()
+        return None
+    return [
+        engine.new_lease(
+            name, token, ticket, mode, owners[name].holder, ttl, grant, renew=renew, max_hold=max_hold
+        )
+        for (name, token, ticket, *_, mode), grant in zip(requests, grants, strict=True)
+    ]
 
 
 async def acquire_in_turn(
@@ -170,24 +234,24 @@ async def acquire_in_turn(
     renew: bool,  # noqa: FBT001 - as above
     max_hold: float | None = None,
     floor: int | None = None,
-    own: Mapping[str, Own] | None = None,
+    owners: Mapping[str, Owner] | None = None,
 ) -> list[L]:
-    """A lease on each of ``names``, one after another, or an exception and none of them; see `acquire_all`.
+    """Return a lease on each of ``names``, acquired one after another; see `acquire_all`.
 
-    ``own`` has the token and the holder of each, if they are not to be made up and not the same for all.
+    ``owners`` has the token and the holder of each; without it tokens are random and ``holder`` is that of all.
     """
     held: dict[str, L] = {}
     try:
         for name in sorted(names, key=str.encode):
             left = None if wait is None else max(0.0, started_at + wait - engine.clock.now())
-            token, shown = (None, holder) if own is None else own[name]
+            token, shown = (None, holder) if owners is None else owners[name]
             try:
                 held[name] = await engine.acquire(
                     name, ttl, left, mode, shown, True, None, floor, None, token
                 )
             except LockBusy as busy:
-                raise (timed_out(busy, wait) if wait else busy) from None
-        # The hold begins now, when all are there.
+                raise (to_timeout(busy, wait) if wait else busy) from None
+        # The hold begins now, when all are granted.
         for lease in held.values():
             lease.renews = renew
             if max_hold is not None:
@@ -198,11 +262,11 @@ async def acquire_in_turn(
             if reason is not None:
                 raise LeaseLost(lease.name, reason)
     except Exception:
-        with suppress(LeaseholdError):  # what went wrong first is what the caller hears
-            await give_back(engine, list(held.values()))
+        with suppress(LeaseholdError):  # the first error is the one to raise
+            await release_each(engine, list(held.values()))
         raise
     except BaseException:
         for lease in held.values():
-            engine.renounce(lease)
+            engine.release_in_background(lease)
         raise
     return [held[name] for name in names]

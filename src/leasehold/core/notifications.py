@@ -1,4 +1,4 @@
-"""Who is known under which number, so that what the store says unasked finds them."""
+"""Routes notifications of the store to waiters and leases, by ticket number."""
 
 from __future__ import annotations
 
@@ -6,74 +6,74 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from leasehold.core.replies import News
+    from leasehold.core.replies import Notification
 
-# Leases that nobody gave back stay known until so many have piled up.
+# Leases that were never released stay registered until so many have piled up.
 _PILE = 1024
 _EARLY_AT_MOST = 1024
 
 
-class Addressee(Protocol):
-    """A lease, or one who waits for it."""
+class Recipient(Protocol):
+    """A lease or a waiter."""
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing left to tell."""
+        """Whether no notification matters any longer."""
         ...
 
-    def hear(self, news: News) -> None:
-        """Take note of what the store said."""
+    def receive(self, notification: Notification) -> None:
+        """Note what the store said."""
         ...
 
 
-class Tickets:
-    """Gets `News` to their addressees, from whichever thread they come.
+class NotificationRouter:
+    """Delivers each `Notification` to the recipient of its ticket, from whichever thread it comes.
 
-    News may overtake the answer that they follow: both arrive in one piece, but the caller reads its answer
-    a moment later. So news for an unknown ticket are kept until somebody is known under it.
+    A notification may overtake the reply that it follows: both arrive in one piece, but the caller reads its reply
+    a moment later. So a notification for an unknown ticket is kept until a recipient is registered.
     """
 
     def __init__(self) -> None:
-        # Counted on in a forked child, so that a lease of the parent's never has the number of one of ours.
-        self.new = count(1).__next__
+        # Continued in a forked child, so that a lease of the parent never has the number of one of the child's.
+        self.new_ticket = count(1).__next__
         self.clear()
 
     def clear(self) -> None:
-        """In a forked child: know nobody."""
-        self._known: dict[int, Addressee] = {}
-        self._early: dict[int, News] = {}
+        """In a forked child: drop every recipient of the parent."""
+        self._recipients: dict[int, Recipient] = {}
+        self._early: dict[int, Notification] = {}
         self._swept_size = 0
 
-    def know(self, ticket: int, who: Addressee) -> None:
-        """Have ``who`` told from now on, and at once of what has arrived already."""
-        known = self._known
-        known[ticket] = who
-        if self._early and (news := self._early.pop(ticket, None)):
-            who.hear(news)
-        if len(known) > 2 * self._swept_size + _PILE:
+    def register(self, ticket: int, recipient: Recipient) -> None:
+        """Deliver to ``recipient`` from now on, and at once what has arrived already."""
+        recipients = self._recipients
+        recipients[ticket] = recipient
+        if self._early and (notification := self._early.pop(ticket, None)):
+            recipient.receive(notification)
+        if len(recipients) > 2 * self._swept_size + _PILE:
             self._sweep()
 
-    def forget(self, ticket: int) -> None:
-        """Nobody is to be told any more."""
-        self._known.pop(ticket, None)
+    def unregister(self, ticket: int) -> None:
+        """Deliver nothing more for ``ticket``."""
+        self._recipients.pop(ticket, None)
 
-    def tell(self, news: News) -> None:
-        """Pass ``news`` on."""
-        who = self._known.get(news.ticket)
-        if who is None:
+    def deliver(self, notification: Notification) -> None:
+        """Pass ``notification`` to its recipient."""
+        recipient = self._recipients.get(notification.ticket)
+        if recipient is None:
             if len(self._early) >= _EARLY_AT_MOST:
-                self._early.clear()  # they were for callers who had gone
-            self._early[news.ticket] = news
-            # Looked up again: `know` may have run in another thread in between, and seen nothing early.
-            who = self._known.get(news.ticket)
-            if who is None:
+                self._early.clear()  # their callers have gone
+            self._early[notification.ticket] = notification
+            # Looked up again: `register` may have run in another thread in between, before this was in `_early`.
+            recipient = self._recipients.get(notification.ticket)
+            if recipient is None:
                 return
-            self._early.pop(news.ticket, None)
-        who.hear(news)
+            self._early.pop(notification.ticket, None)
+        recipient.receive(notification)
 
     def _sweep(self) -> None:
         # A copy, because other threads go on writing.
-        for ticket, who in list(self._known.items()):
-            if who.is_over:
-                self._known.pop(ticket, None)
-        self._swept_size = len(self._known)
+        for ticket, recipient in list(self._recipients.items()):
+            if recipient.is_over:
+                self._recipients.pop(ticket, None)
+        self._swept_size = len(self._recipients)

@@ -1,7 +1,7 @@
-"""What happens to locks, told to whoever watches: metrics, traces and logs.
+"""Operations and events of locks, for observers: metrics, traces and logs.
 
-Nothing is told, and next to nothing is spent, until an `Observer` is added to the `Lookout` of a client. The engine
-tells of its verbs. What is built on a client shares its lookout, and tells of its own in the same way::
+It costs next to nothing until an `Observer` is added to the `Observers` of a client. The engine reports its verbs.
+Packages built on a client share its `Observers`, and report their own operations in the same way::
 
     operation = Operation("file", "write", path, is_attempt=True)
     lease = await observed(locks.lookout, clock.now, operation, lambda: self._acquire(path))
@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from leasehold.core.surprises import report_unexpected
+from leasehold.core.background import report_unexpected
 from leasehold.errors import (
     AcquireTimeout,
     InProgress,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from leasehold.errors import LossReason
 
 Kind = Literal["lock", "once", "document", "file"]
-"""What is locked; a label, so there are few of them."""
+"""The kind of thing that is locked. A metric label, so there are few of them."""
 
 Verb = Literal[
     "acquire",
@@ -54,7 +54,7 @@ Verb = Literal[
     "upgrade",
     "restore",
 ]
-"""What is done; a label as well. An acquire that asks once is a ``try_acquire``, whoever asked it."""
+"""The operation. A metric label as well. Every acquire that asks only once is a ``try_acquire``."""
 
 Outcome = Literal[
     "success",
@@ -69,16 +69,16 @@ Outcome = Literal[
     "error",
     "nothing",
 ]
-"""How it ended. ``unavailable`` is the unknown one: the store gave no answer. ``nothing``: there was nothing to do."""
+"""The end of an operation. ``unavailable``: no reply, so it is unknown. ``nothing``: there was nothing to do."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something that begins. ``name`` is for traces and logs, never for a label: there is no end of names.
+    """An operation that begins. ``name`` is for traces and logs, never for a label: names are unlimited.
 
-    An *attempt* is what a session does with a file, around the operations on the locks behind it.
+    An *attempt* is an operation of a session on a file, around the operations on the locks behind it.
     """
 
     kind: Kind
@@ -90,11 +90,11 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How an operation ended, after so many ``seconds``.
+    """The end of an operation, after so many ``seconds``.
 
-    ``waited`` is the part after the first answer that said busy. ``handed_over`` is how long it took at most from the
-    moment the store granted the lock until its waiter knew. ``queue`` is how many waited when the lock was found
-    busy. Each is None where there was no such thing.
+    ``waited`` is the part after the first reply that said busy. ``handed_over`` is the longest possible time between
+    the store's grant and the waiter's knowledge of it. ``queue`` is the number of waiters when the lock was found
+    busy. Each is None where it does not apply.
     """
 
     outcome: Outcome
@@ -108,7 +108,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class LeaseEnded:
-    """A lease has ended, as far as its holder knows. ``held`` is None if nobody watched when it began."""
+    """A lease has ended, as far as its holder knows. ``held`` is None if there was no observer when it began."""
 
     kind: Kind
     name: str
@@ -119,7 +119,7 @@ class LeaseEnded:
 
 @dataclass(frozen=True, slots=True)
 class LossFound:
-    """A lease that was given back in good faith had been lost before; its `LeaseEnded` said ``released``."""
+    """A released lease turned out to have been lost before; its `LeaseEnded` said ``released``."""
 
     kind: Kind
     name: str
@@ -129,7 +129,7 @@ class LossFound:
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """A renewal in the background, for which nobody waited."""
+    """A renewal in the background."""
 
     kind: Kind
     name: str
@@ -139,7 +139,7 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class RateLimitChecked:
-    """A session was asked whether it may try; ``verb`` is what it wanted to do.
+    """The rate limit of a session was checked for ``verb``.
 
     ``store`` is the address of the store that counts, if it is not this process.
     """
@@ -153,21 +153,21 @@ Event = LeaseEnded | LossFound | Renewed | RateLimitChecked
 
 
 class Observer(Protocol):
-    """Who is told. Called in the middle of locking, from any thread: it must be quick and must not block."""
+    """Receives operations and events. Called in the middle of locking, from any thread: it must not block."""
 
     def begin(self, operation: Operation) -> Callable[[Result], None]:
-        """The operation begins; what is returned is called once, when it has ended."""
+        """Note that the operation begins; the returned function is called once, when it has ended."""
         ...
 
     def hear(self, event: Event) -> None:
-        """Something has happened that nobody asked for."""
+        """Note an event that belongs to no operation."""
         ...
 
 
-class Lookout:
-    """Where the observer of a client is, if there is one. Shared by everything that is built on that client.
+class Observers:
+    """The observers of a client, shared by everything that is built on it.
 
-    ``where`` is the store's address without its password, for those who report on it.
+    ``observer`` is all of them as one, None without any. ``where`` is the store's address without its password.
     """
 
     __slots__ = ("observer", "where")
@@ -177,12 +177,12 @@ class Lookout:
         self.where = where
 
     def add(self, observer: Observer) -> None:
-        """Have ``observer`` told, too, from now on. What it raises goes to the log, and never to a caller."""
-        self.observer = Shield(observer, self.observer)
+        """Add ``observer``. Its exceptions go to the log, and never to a caller."""
+        self.observer = ObserverChain(observer, self.observer)
 
 
-class Shield:
-    """Keeps the failures of an observer from those who lock: a lease must not get lost for the sake of a figure."""
+class ObserverChain:
+    """Calls observers one after another and logs their exceptions: a metric must not cost a lease."""
 
     __slots__ = ("_before", "_has_complained", "_observer")
 
@@ -192,7 +192,7 @@ class Shield:
         self._has_complained = False
 
     def begin(self, operation: Operation) -> Callable[[Result], None]:
-        """Tell them, in the order of their coming; at the end in the opposite order, as with nested blocks."""
+        """Call them in the order in which they were added; at the end in the opposite order, as nested blocks."""
         end_before = None if self._before is None else self._before.begin(operation)
         try:
             end = self._observer.begin(operation)
@@ -211,7 +211,7 @@ class Shield:
         return end_both
 
     def hear(self, event: Event) -> None:
-        """Tell them."""
+        """Call them in the order in which they were added."""
         if self._before is not None:
             self._before.hear(event)
         try:
@@ -220,13 +220,15 @@ class Shield:
             self._complain(error)
 
     def _complain(self, error: Exception) -> None:
-        if not self._has_complained:  # it will most likely go on like that
+        if not self._has_complained:  # further calls will most likely fail as well
             self._has_complained = True
-            report_unexpected(error, f"in an observer ({type(self._observer).__name__}); more are not told")
+            report_unexpected(
+                error, f"in an observer ({type(self._observer).__name__}); further ones are not logged"
+            )
 
 
 class Notes:
-    """What an acquire notices on its way, if somebody wants to know."""
+    """Details of an acquire, noted for its `Result`."""
 
     __slots__ = ("busy_since", "fence", "handed_over", "queue")
 
@@ -238,7 +240,7 @@ class Notes:
 
 
 async def observed(
-    lookout: Lookout,
+    observers: Observers,
     now: Callable[[], float],
     operation: Operation,
     work: Callable[[], Coroutine[Any, Any, T]],
@@ -246,11 +248,11 @@ async def observed(
     notes: Notes | None = None,
     judge: Callable[[T], Outcome] | None = None,
 ) -> T:
-    """Do ``work``, and tell the observer, if there is one, when it begins and how it ends.
+    """Do ``work``, and report its beginning and its end to the observer, if there is one.
 
-    ``judge`` says what a result means, where it may be a refusal.
+    ``judge`` turns a result into an outcome, where it may be a refusal.
     """
-    observer = lookout.observer
+    observer = observers.observer
     if observer is None:
         return await work()
     began_at = now()
@@ -265,7 +267,7 @@ async def observed(
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """What an exception says about the operation that it ended."""
+    """Return the outcome of an operation that ended with ``error``."""
     for kinds, outcome in _OUTCOMES:
         if isinstance(error, kinds):
             return outcome

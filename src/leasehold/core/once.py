@@ -1,4 +1,4 @@
-"""Work that is done once: what is kept of it, and what is said meanwhile."""
+"""Work that runs once per key: its result is kept for all other callers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from leasehold.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
     from leasehold.core.engine import Engine
     from leasehold.core.lease import LeaseState
     from leasehold.core.ports import Results, Signal
@@ -28,7 +26,7 @@ MAX_TTL = 366 * 86400.0
 
 
 class Once:
-    """Remembers results, over its ports; the run itself is the caller's."""
+    """Reads and keeps results over its ports; the caller runs the work."""
 
     def __init__(self, engine: Engine[Any], results: Results) -> None:
         self._engine = engine
@@ -36,15 +34,15 @@ class Once:
         self._unfinished: dict[LeaseState, Signal] = {}
 
     async def recall(self, key: str) -> Any | None:
-        """What was kept under ``key``, in a list of one; None if nothing was."""
-        kept = await self._insist(lambda: self._results.recall(key))
+        """Return the result kept under ``key`` in a list of one, None if there is none."""
+        kept = await self._engine.retry(lambda: self._results.recall(key))
         return None if kept is None else [json.loads(kept)]
 
     async def recall_instead(self, key: str, busy: LockBusy) -> Any:
-        """What was kept under ``key`` while we waited in vain for our turn to run it; `InProgress` if nothing was.
+        """Return the result that was kept while we waited in vain for the lock; `InProgress` if there is none.
 
-        The work may be done all the same: whoever comes next in the queue holds the lock for a moment, to see that
-        there is nothing left to do, and one that died in the queue holds it until it is noticed.
+        The work may be done although the lock is held: the next in the queue holds it for a moment, to see that there
+        is nothing left to do, and one that died in the queue holds it until its grant expires.
         """
         if kept := await self.recall(key):
             return kept[0]
@@ -54,12 +52,12 @@ class Once:
         ) from busy
 
     async def finish(self, lease: LeaseState, encoded: str, ttl: float) -> Any:
-        """Keep the result and end the lease, in one step; the result as everybody after will get it.
+        """Keep the result and end the lease, in one step; return the result as later callers get it.
 
         The work has been done, so this goes on when the caller is cancelled, and while the store cannot be
         reached, until the lease has ended. Raises `StoreError` if the result could not be kept until then: the lease
-        is not given back, so that nobody runs it again before the lease has ended in the store too. Raises
-        `LeaseLost` if it had ended there before: somebody else may have run it meanwhile, and what they keep counts.
+        is not released, so that the work does not run again before the lease has ended in the store too. Raises
+        `LeaseLost` if it had ended there before: another caller may have run the work since, and its result counts.
         """
         done = self._unfinished[lease] = self._engine.concurrency.signal()
         failures: list[Exception] = []
@@ -73,7 +71,7 @@ class Once:
                 del self._unfinished[lease]
                 done.set()
 
-        # Not by the caller itself, whose cancellation would end it half-way.
+        # Not in the caller itself, whose cancellation would end it half-way.
         self._engine.concurrency.spawn(keep())
         await done.wait()
         if failures:
@@ -83,23 +81,23 @@ class Once:
         return json.loads(encoded)
 
     async def close(self) -> None:
-        """Wait for a bounded time until the results are kept of callers that were cancelled."""
-        give_up_at = self._engine.clock.now() + self._engine.patience
+        """Wait for a bounded time until the results of cancelled callers are kept."""
+        give_up_at = self._engine.clock.now() + self._engine.timeout
         for lease, done in list(self._unfinished.items()):
-            if lease.is_ours:  # in a forked child nobody would ever say that it is done
+            if lease.is_ours:  # in a forked child the signal is never set
                 await done.wait(max(0.0, give_up_at - self._engine.clock.now()))
 
     async def _keep(self, lease: LeaseState, encoded: str, ttl: float) -> None:
         engine = self._engine
-        # A store that renews the lease and still cannot keep the result, say because it is too much for
-        # the timeout, must not hold the caller for ever.
-        give_up_at = engine.clock.now() + max(lease.ttl, engine.patience)
+        # A store that renews the lease and still cannot keep the result, because it takes longer than the timeout for
+        # instance, must not hold the caller for ever.
+        give_up_at = engine.clock.now() + max(lease.ttl, engine.timeout)
         failure: StoreError | None = None
         tries = 0
         try:
             while True:
                 tries += 1
-                # Also asked once after the end: if the result was kept and only the answer got lost, then
+                # Also asked once after the end: if the result was kept and only the reply was lost, then
                 # a renewal found the lease gone.
                 is_last = lease.is_lost or engine.clock.now() >= give_up_at
                 try:
@@ -110,13 +108,13 @@ class Once:
                         failure = error
                     if is_last:
                         raise failure  # noqa: B904 - one of them is enough
-                await engine.clock.sleep(engine.retry.pause(tries, engine.random.fraction()))
+                await engine.clock.sleep(engine.backoff.pause(tries, engine.random.fraction()))
         except BaseException:
             engine.abandon(lease)
             raise
 
     async def _keep_in_turn(self, lease: LeaseState, encoded: str, ttl: float) -> None:
-        """Ask while nobody renews the lease: a renewal that comes after would find nothing, and call it lost."""
+        """Ask while no renewal is under way: one that comes after would find nothing, and call the lease lost."""
         mine = self._engine.concurrency.signal()
         while (turn := lease.begin_exchange(mine)) is not mine:
             await turn.wait()
@@ -124,23 +122,20 @@ class Once:
             if not await self._results.keep(lease.name, lease.token, encoded, ttl):
                 lease.end("expired")
                 raise LeaseLost(lease.name, lease.ended or "expired")
-            # Before the turn is given back, or the keeper would renew what is gone.
+            # Before the turn is given back, or the renewer would renew a lease that has ended.
             lease.is_given_back = True
             lease.end("released")
         finally:
             lease.end_exchange()
 
     async def first_time(self, key: str, ttl: float) -> bool:
-        """Whether nobody has asked this before."""
+        """Return True for the first caller with this key, False for all others."""
         mark = self._engine.random.token()
-        return await self._insist(lambda: self._results.mark(key, mark, ttl))
-
-    async def _insist(self, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        return await self._engine.insist(ask, self._engine.clock.now())
+        return await self._engine.retry(lambda: self._results.mark(key, mark, ttl))
 
 
 def check_once(key: str, run_it: object, ttl: float) -> None:
-    """Refuse what cannot be done once."""
+    """Raise `InvalidRequest` for arguments that `once` cannot take."""
     validation.check_name(key)
     if not callable(run_it):
         raise InvalidRequest(f"once takes a function to run, not {type(run_it).__name__}")
@@ -148,32 +143,32 @@ def check_once(key: str, run_it: object, ttl: float) -> None:
 
 
 def check_keep(ttl: float) -> None:
-    """Refuse a time for which nothing can be remembered."""
+    """Raise `InvalidRequest` for a time for which a result cannot be kept."""
     validation.check_duration(ttl, "ttl")
     if ttl > MAX_TTL:
         raise InvalidRequest(f"a result is kept for {MAX_TTL:g} seconds (a year) at most, not {ttl!r}")
 
 
 def key_of(operation: str, unique_key: str | int) -> str:
-    """The key of one occurrence of an operation."""
+    """Return the key of one occurrence of an operation."""
     if not isinstance(operation, str) or not operation or ":" in operation:  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
-        raise InvalidRequest(f"an operation is named by text without a colon, not {operation!r}")
+        raise InvalidRequest(f"operation must be text without a colon, not {operation!r}")
     if isinstance(unique_key, bool) or not isinstance(unique_key, str | int) or unique_key == "":  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
-        raise InvalidRequest(f"a unique key is text or a whole number, not {unique_key!r}")
+        raise InvalidRequest(f"unique_key must be text or a whole number, not {unique_key!r}")
     return validation.check_name(f"{operation}:{unique_key}")
 
 
 def encode_result(key: str, result: Any) -> str:
-    """``result`` as JSON."""
+    """Return ``result`` as JSON."""
     try:
         encoded = json.dumps(result, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequest(
-            f"the result of {key!r} cannot be kept, because it is not JSON ({error}); "
-            "it was run, and will be run again by the next caller"
+            f"the result of {key!r} cannot be kept, because it is not JSON ({error}). "
+            "The work was run, and the next caller runs it again"
         ) from error
     if len(encoded) > MAX_RESULT_BYTES:
         raise InvalidRequest(
-            f"the result of {key!r} takes {len(encoded)} bytes as JSON, and {MAX_RESULT_BYTES} can be kept"
+            f"the result of {key!r} takes {len(encoded)} bytes as JSON; at most {MAX_RESULT_BYTES} can be kept"
         )
     return encoded

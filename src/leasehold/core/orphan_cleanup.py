@@ -1,27 +1,27 @@
-"""Cleaning up after requests that ended in doubt."""
+"""Releases grants that requests in doubt may have left in the store."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING
 
+from leasehold.core.background import report_unexpected, start_once
 from leasehold.core.replies import Done
-from leasehold.core.surprises import report_unexpected
-from leasehold.core.timer_queue import Agenda
+from leasehold.core.timer_queue import TimerQueue
 
 if TYPE_CHECKING:
     from leasehold.core.ports import Clock, Concurrency, Store
 
 _RETRY_EVERY = 0.25
-_AT_ONCE = 256
+_BATCH = 256
 
 
 class Orphan:
-    """A grant that the store may hold although nobody knows of it.
+    """A grant that the store may hold, without a lease in this client.
 
-    It would end by itself at ``until``, if ever, so there is nothing to clean up after that. ``look_again`` says
-    that the request may still be on its way: a connection was dropped with the request in it, and the
-    server may read it after it has answered us on the next connection.
+    It ends by itself at ``until``, if ever, so there is nothing to clean up after that. With ``look_again`` the
+    request may still be on its way: a connection was dropped with the request in it, and the server may read it
+    after it has replied on the next connection.
     """
 
     __slots__ = ("look_again", "name", "token", "until")
@@ -33,90 +33,92 @@ class Orphan:
         self.look_again = look_again
 
 
-class Settler:
-    """Takes orphaned grants back, each by its own token, without anybody having to wait for it."""
+class OrphanCleaner:
+    """Releases orphaned grants in the background, each by its own token."""
 
-    def __init__(self, store: Store, clock: Clock, concurrency: Concurrency, *, patience: float) -> None:
+    def __init__(self, store: Store, clock: Clock, concurrency: Concurrency, *, timeout: float) -> None:
         self._store = store
         self._clock = clock
         self._concurrency = concurrency
-        self._patience = patience
+        self._timeout = timeout
         self._is_stopped = False
         self._is_silent = False
         self._in_doubt: set[Orphan] = set()
-        self._all_clear = concurrency.signal()
-        self._agenda: Agenda[Orphan] = Agenda(
+        self._all_clean = concurrency.signal()
+        self._timer_queue: TimerQueue[Orphan] = TimerQueue(
             clock, concurrency.signal(), is_live=lambda _when, _orphan: True
         )
 
-    def adopt(self, orphan: Orphan) -> None:
-        """See to it that ``orphan`` ends as soon as the store can be reached."""
+    def add(self, orphan: Orphan) -> None:
+        """Release ``orphan`` as soon as the store can be reached."""
+        if start_once(self, "run"):
+            self._concurrency.background(self.run)
         self._in_doubt.add(orphan)
-        self._all_clear.clear()
-        self._agenda.put(self._clock.now(), orphan)
+        self._all_clean.clear()
+        self._timer_queue.put(self._clock.now(), orphan)
 
-    async def all_clear(self, timeout: float) -> bool:
-        """Wait until nothing is in doubt any more; False if that took longer than ``timeout``.
+    async def wait_until_clean(self, timeout: float) -> bool:
+        """Wait until nothing is in doubt; False if that takes longer than ``timeout``.
 
-        A second look that is merely a precaution is not waited for.
+        A second release that is only a precaution is not waited for.
         """
-        return not self._in_doubt or await self._all_clear.wait(timeout)
+        return not self._in_doubt or await self._all_clean.wait(timeout)
 
     def stop(self) -> None:
         """End `run` soon. What is still in doubt ends with its ttl."""
         self._is_stopped = True
-        self._agenda.stop()
+        self._timer_queue.stop()
 
     async def run(self) -> None:
         """Work until stopped."""
-        while due := await self._agenda.due():
+        while due := await self._timer_queue.due():
             waiting = deque(due)
             while waiting and not self._is_stopped:
-                # A store that is silent is asked once in a while by one of them, not by all.
-                size = 1 if self._is_silent else min(len(waiting), _AT_ONCE)
-                waiting.extendleft(await self._settle_together([waiting.popleft() for _ in range(size)]))
+                # A silent store is asked now and then with one request, not with all of them.
+                size = 1 if self._is_silent else min(len(waiting), _BATCH)
+                waiting.extendleft(await self._clean_batch([waiting.popleft() for _ in range(size)]))
                 if self._is_silent:
                     await self._clock.sleep(_RETRY_EVERY)
 
-    async def _settle_together(self, batch: list[Orphan]) -> list[Orphan]:
-        """Those of ``batch`` about which the store must be asked again."""
+    async def _clean_batch(self, batch: list[Orphan]) -> list[Orphan]:
+        """Return those of ``batch`` about which the store must be asked again."""
         left = len(batch)
-        unsettled: list[Orphan] = []
+        unclear: list[Orphan] = []
         all_done = self._concurrency.signal()
 
-        async def settle(orphan: Orphan) -> None:
+        async def clean(orphan: Orphan) -> None:
             nonlocal left
             try:
                 # In a thread they come one after another, and the first silence is enough for all.
-                if (self._is_silent and len(batch) > 1) or not await self._settle(orphan):
-                    unsettled.append(orphan)
+                if (self._is_silent and len(batch) > 1) or not await self._clean(orphan):
+                    unclear.append(orphan)
             finally:
                 left -= 1
                 if not left:
                     all_done.set()
 
         for orphan in batch:
-            self._concurrency.spawn(settle(orphan))
+            self._concurrency.spawn(clean(orphan))
         await all_done.wait()
-        return unsettled
+        return unclear
 
-    async def _settle(self, orphan: Orphan) -> bool:
-        """Whether nothing needs to be done about ``orphan`` for now; False if the store must be asked again."""
+    async def _clean(self, orphan: Orphan) -> bool:
+        """Release ``orphan``; False if the store must be asked again."""
         if self._clock.now() < orphan.until:
             try:
-                # Fence 0: it only serves to tell "taken" from "expired", and nobody is left to be told.
-                answer = await self._store.release(orphan.name, orphan.token, 0, None)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the settler
+                # Fence 0: it only serves to tell "taken" from "expired", and no lease needs the reason.
+                reply = await self._store.release(orphan.name, orphan.token, 0, None)
+            except Exception as error:  # noqa: BLE001 - no error may end the cleaner
                 report_unexpected(error)
                 orphan.look_again = True
                 self._is_silent = True
                 return False
             self._is_silent = False
-            look_at = self._clock.now() + self._patience
-            if orphan.look_again and not isinstance(answer, Done) and look_at < orphan.until:
+            look_at = self._clock.now() + self._timeout
+            if orphan.look_again and not isinstance(reply, Done) and look_at < orphan.until:
                 orphan.look_again = False
-                self._agenda.put(look_at, orphan)
+                self._timer_queue.put(look_at, orphan)
         self._in_doubt.discard(orphan)
         if not self._in_doubt:
-            self._all_clear.set()
+            self._all_clean.set()
         return True

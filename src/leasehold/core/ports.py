@@ -1,8 +1,8 @@
-"""What the core needs from the world.
+"""The ports of the core: clock, random numbers, concurrency and stores.
 
-A core coroutine awaits nothing but these. An asynchronous port suspends; a blocking one does its work
-and returns without ever suspending, so `leasehold.core.sync_runner` can drive the same coroutine in a plain
-thread; the simulator's ports do it all in virtual time.
+A core coroutine awaits nothing else. An asynchronous port suspends; a blocking one does its work and returns
+without ever suspending, so `leasehold.core.sync_runner` can drive the same coroutine in a plain thread; the
+simulator's ports run in virtual time.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from leasehold.core.replies import (
-        Ask,
         Busy,
         Grant,
-        Line,
         LockInfo,
-        Look,
+        LockWaiters,
         Mode,
-        News,
+        Notification,
+        QueueState,
         Refusal,
-        ReleaseAnswer,
+        ReleaseReply,
         Renewal,
-        RenewAnswer,
+        RenewReply,
+        Request,
     )
     from leasehold.errors import StoreError
 
@@ -35,7 +35,7 @@ class Clock(Protocol):
     """A clock that never steps and that runs while the machine sleeps."""
 
     def now(self) -> float:
-        """Seconds since some fixed moment."""
+        """Return the seconds since some fixed moment."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -44,14 +44,14 @@ class Clock(Protocol):
 
 
 class Random(Protocol):
-    """Where secrets and jitter come from."""
+    """The source of secrets and jitter."""
 
     def token(self) -> str:
-        """A fresh 128-bit secret as 32 hexadecimal digits."""
+        """Return a fresh 128-bit secret as 32 hexadecimal digits."""
         ...
 
     def fraction(self) -> float:
-        """A number in [0, 1), for spreading retries."""
+        """Return a number in [0, 1), for spreading retries."""
         ...
 
 
@@ -72,14 +72,14 @@ class Signal(Protocol):
 
 
 class Concurrency(Protocol):
-    """How things run side by side."""
+    """Runs work beside the caller."""
 
     def check(self) -> None:
-        """Refuse a caller that these things cannot run beside."""
+        """Raise `InvalidRequest` if work cannot run beside this caller."""
         ...
 
     def signal(self) -> Signal:
-        """A new flag."""
+        """Return a new flag."""
         ...
 
     def background(self, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -87,7 +87,15 @@ class Concurrency(Protocol):
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run ``work`` beside the caller where that is possible, and at once where it is not."""
+        """Run ``work`` beside the caller where that is possible, else at once."""
+        ...
+
+    def after_fork(self) -> None:
+        """In a child process: drop the work of the parent."""
+        ...
+
+    async def close(self) -> None:
+        """End the work that can be ended from outside."""
         ...
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
@@ -102,21 +110,21 @@ class Concurrency(Protocol):
 class Store(Protocol):
     """The store of leases. Every method raises `StoreUnavailable` when the outcome is unknown.
 
-    A *token* is the secret of one lease or waiter, a *ticket* the number under which this client knows it;
-    the store's `News` name tickets only.
+    A *token* is the secret of one lease or waiter, a *ticket* this client's number for it; a `Notification` names
+    tickets only.
     """
 
     @property
     def keeps_order(self) -> bool:
-        """Whether what is asked later is also done later, even if nobody waited for the first answer."""
+        """Whether a later request is also done later, even if the first reply was not waited for."""
         ...
 
-    def listen(self, tell: Callable[[News], None]) -> None:
-        """Call ``tell`` with whatever the store says unasked, from now on, possibly from another thread."""
+    def listen(self, deliver: Callable[[Notification], None]) -> None:
+        """Call ``deliver`` with each notification from now on, possibly from another thread."""
         ...
 
     async def open(self) -> None:
-        """Return once the store can be reached."""
+        """Return when the store can be reached."""
         ...
 
     async def acquire(
@@ -130,27 +138,27 @@ class Store(Protocol):
         mode: Mode,
         wait: float | None,
     ) -> Grant | Busy:
-        """Grant the lock to ``token`` if nobody is in the way, else let it wait in the queue for ``wait`` seconds.
+        """Grant the lock to ``token`` if it is free and no waiter comes first, else queue it for ``wait`` seconds.
 
-        Asked again with the same token: the same fence, or the same place. A grant that was handed over and
-        not claimed yet is claimed by asking again. With ``wait=0`` the token leaves the queue.
+        A repeated request with the same token gets the same fence, or the same place. It also claims a grant that was
+        handed over. With ``wait=0`` the token leaves the queue.
         """
         ...
 
-    async def acquire_all(self, asks: Sequence[Ask]) -> Sequence[Grant] | str:
-        """Grant all of these locks to their tokens if every one is free; the name of one that is not otherwise."""
+    async def acquire_all(self, requests: Sequence[Request]) -> Sequence[Grant] | str:
+        """Grant all of these locks, exclusively, if every one is free; else return the name of one that is not."""
         ...
 
-    async def look(self, lines: Sequence[Line]) -> Sequence[Look | StoreError]:
-        """Keep waiters alive, move queues on that can move, and say how each waiter stands."""
+    async def look(self, polled: Sequence[LockWaiters]) -> Sequence[QueueState | StoreError]:
+        """Keep waiters alive, advance the queues that can advance, and return the place of each waiter."""
         ...
 
-    async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewAnswer]:
-        """Renew many leases at once; an unknown outcome is an answer here, not an exception."""
+    async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewReply]:
+        """Renew many leases at once; an unknown outcome is a reply here, not an exception."""
         ...
 
-    async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseAnswer:
-        """End the lease of ``token``, or its waiting, and only that; the next in the queue gets the lock."""
+    async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
+        """End the lease of ``token``, or its wait, and only that; the next in the queue gets the lock."""
         ...
 
     async def take(
@@ -164,32 +172,32 @@ class Store(Protocol):
         mode: Mode,
         expect_fence: int | None,
     ) -> Grant | Refusal:
-        """Grant the lock whoever holds it, unless the holder's fence is not the expected one; who waits stays."""
+        """Grant the lock even if it is held, unless the holder's fence is not the expected one; waiters keep their places."""
         ...
 
     async def inspect(self, name: str) -> LockInfo:
-        """Who holds the lock now, and how many wait."""
+        """Return the public state of the lock."""
         ...
 
     async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
-        """Some of the locks whose names match ``pattern``, and where to go on; 0 begins and ends."""
+        """Return the next cursor and some of the locks whose names match ``pattern``; cursor 0 begins and ends."""
         ...
 
 
 class Results(Protocol):
-    """What is remembered of work that is done once. Raises `StoreUnavailable` when the outcome is unknown."""
+    """The store of results of `once`. Every method raises `StoreUnavailable` when the outcome is unknown."""
 
     async def recall(self, key: str) -> str | None:
-        """What was kept under ``key``, if anything was."""
+        """Return the value kept under ``key``, None if there is none."""
         ...
 
     async def keep(self, key: str, token: str, value: str, ttl: float) -> bool:
         """Keep ``value`` and end the lease of ``token``, in one step; False if that lease has ended.
 
-        Asked again with the same value: True again.
+        A repeated request with the same value returns True again.
         """
         ...
 
     async def mark(self, key: str, mark: str, ttl: float) -> bool:
-        """Mark ``key``; False if somebody else has marked it before, or kept something under it."""
+        """Mark ``key``; False if it has another mark already, or a value."""
         ...

@@ -1,13 +1,13 @@
-"""Keeping leases alive, and calling them lost in time."""
+"""Renews leases before they expire, and ends those that are lost."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from leasehold.core.background import report_unexpected, start_once
 from leasehold.core.observer import outcome_of
 from leasehold.core.replies import Done, Ended, Renewal
-from leasehold.core.surprises import report_unexpected
-from leasehold.core.timer_queue import Agenda
+from leasehold.core.timer_queue import TimerQueue
 from leasehold.core.validation import MIN_TTL
 from leasehold.core.validity import trusted_for, ttl_for
 from leasehold.errors import StoreUnavailable
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
     from leasehold.core.lease import LeaseState
     from leasehold.core.ports import Clock, Concurrency, Random, Signal, Store
-    from leasehold.core.replies import RenewAnswer
+    from leasehold.core.replies import RenewReply
 
-# Renewals due within this many seconds of each other travel together.
+# Renewals due within this many seconds of each other are sent together.
 _SLACK = 0.02
-# So many renewals go out in one piece; more would keep other commands of the connection waiting.
+# The renewals of one batch; more would keep other commands of the connection waiting.
 _BATCH = 512
-# Pauses between renewals that got no answer, as parts of the ttl: often enough to get several tries
-# in before the deadline, rarely enough not to bury a store that is struggling.
+# Pauses between renewals that got no reply, as parts of the ttl: short enough for several tries before the
+# deadline, long enough not to bury a store that is struggling.
 _RETRY_PART = 1 / 12
 _RETRY_AT_MOST = 1.0
 
 
-class Keeper:
-    """Renews every lease it watches at a third of its ttl, and tells each one once when it is lost.
+class Renewer:
+    """Renews every watched lease at a third of its ttl, and ends each one when it is lost.
 
-    One coroutine serves all leases of a client, however many there are. A lease is *held* until its
-    deadline, *unsure* after a renewal without an answer (it is tried again until the deadline), and
-    *lost* when the store says so or the deadline has passed.
+    One coroutine serves all leases of a client, however many there are. A lease is *held* until its deadline,
+    *unsure* after a renewal without a reply (which is repeated until the deadline), and *lost* when the store says
+    so or the deadline has passed.
     """
 
     def __init__(self, store: Store, clock: Clock, random: Random, concurrency: Concurrency) -> None:
@@ -42,31 +42,33 @@ class Keeper:
         self._clock = clock
         self._random = random
         self._concurrency = concurrency
-        self._agenda: Agenda[LeaseState] = Agenda(
+        self._timer_queue: TimerQueue[LeaseState] = TimerQueue(
             clock,
             concurrency.signal(),
-            is_live=lambda when, lease: lease.is_watched and lease.look_at == when,
+            is_live=lambda when, lease: lease.is_watched and lease.check_at == when,
             slack=_SLACK,
         )
 
     def watch(self, lease: LeaseState, *, granted: float | None = None) -> None:
-        """Look after ``lease`` from now on: renew it if it wants that, and say when it is lost.
+        """Renew ``lease`` from now on if it wants that, and end it when it is lost.
 
-        ``granted`` is for how long it was granted or renewed last, if that is not its ttl.
+        ``granted`` is the time for which it was granted or renewed last, if that is not its ttl.
         """
+        if start_once(self, "run"):
+            self._concurrency.background(self.run)
         lease.is_watched = True
         lease.is_due = False
         granted = granted or lease.ttl
         spent = trusted_for(granted) - granted / 3
-        self._look_at(lease.valid_until - spent if lease.renews else lease.valid_until, lease)
+        self._schedule(lease.valid_until - spent if lease.renews else lease.valid_until, lease)
 
-    def look_now(self, lease: LeaseState) -> None:
-        """Renew ``lease``, which was due while somebody else talked to the store about it."""
+    def renew_now(self, lease: LeaseState) -> None:
+        """Renew ``lease``, whose renewal was due while another request about it was under way."""
         if lease.is_watched:
-            self._look_at(self._clock.now(), lease)
+            self._schedule(self._clock.now(), lease)
 
-    async def forget(self, lease: LeaseState) -> None:
-        """Neither renew ``lease`` nor call it lost any more. On return no renewal is under way."""
+    async def unwatch(self, lease: LeaseState) -> None:
+        """Neither renew ``lease`` nor end it from now on. On return no renewal is under way."""
         lease.is_watched = False
         renewal = lease.exchange
         if renewal is not None:
@@ -74,43 +76,42 @@ class Keeper:
 
     def stop(self) -> None:
         """End `run` soon."""
-        self._agenda.stop()
+        self._timer_queue.stop()
 
     async def run(self) -> None:
-        """Work until stopped. Leases that are still watched then are not kept any more, and hear of it."""
+        """Work until stopped. Leases that are still watched then end, because nothing renews them after that."""
         try:
-            while due := await self._agenda.due():
+            while due := await self._timer_queue.due():
                 now = self._clock.now()
-                # Two entries for one moment are one renewal.
+                # Two entries of one lease are one renewal.
                 to_renew = [lease for lease in dict.fromkeys(due) if self._wants_renewal(lease, now)]
                 for start in range(0, len(to_renew), _BATCH):
-                    self._start_renewing(to_renew[start : start + _BATCH])
+                    self._start_batch(to_renew[start : start + _BATCH])
         finally:
-            for lease in self._agenda.drain():
+            for lease in self._timer_queue.drain():
                 lease.end("expired")
 
-    def _look_at(self, when: float, lease: LeaseState) -> None:
-        lease.look_at = when
-        self._agenda.put(when, lease)
+    def _schedule(self, when: float, lease: LeaseState) -> None:
+        lease.check_at = when
+        self._timer_queue.put(when, lease)
 
     def _wants_renewal(self, lease: LeaseState, now: float) -> bool:
-        """Whether to renew ``lease`` now. In any case it is either lost or looked at at its deadline."""
+        """Return whether to renew ``lease`` now. In any case it either ends, or is checked at its deadline."""
         if now >= lease.valid_until:
             lease.end(lease.loss() or "expired")
             return False
-        # Also while a renewal is under way: a store that answers nothing must not keep the holder from
-        # hearing that its lease has run out.
-        self._look_at(lease.valid_until, lease)
+        # Also while a renewal is under way: a silent store must not delay the end of a lease that has run out.
+        self._schedule(lease.valid_until, lease)
         return lease.renews and lease.valid_until != lease.hold_until
 
-    def _start_renewing(self, due: list[LeaseState]) -> None:
+    def _start_batch(self, due: list[LeaseState]) -> None:
         # The turn is taken now and not when the task starts: a release in between must wait for us.
         mine = self._concurrency.signal()
         batch = [lease for lease in due if self._has_turn(lease, mine)]
         self._concurrency.spawn(self._renew(batch))
 
     def _has_turn(self, lease: LeaseState, mine: Signal) -> bool:
-        """Whether the turn is ours; if not, whoever has it tells us when it is over."""
+        """Return whether the turn is ours; if not, the lease calls `renew_now` when it is over."""
         # Noted before asking: the turn may be given back in another thread, which looks at this after that.
         lease.is_due = True
         if lease.begin_exchange(mine) is not mine:
@@ -123,43 +124,43 @@ class Keeper:
             wanted = [lease for lease in batch if lease.is_watched]
             sent_at = self._clock.now()
             renewals = [renewal_of(lease, sent_at) for lease in wanted]
-            answers = await self._ask(renewals) if wanted else ()
-            for lease, renewal, answer in zip(wanted, renewals, answers, strict=True):
+            replies = await self._ask(renewals) if wanted else ()
+            for lease, renewal, reply in zip(wanted, renewals, replies, strict=True):
                 if lease.is_watched:
-                    self._note(lease, answer, sent_at + trusted_for(renewal.ttl))
+                    self._record(lease, reply, sent_at + trusted_for(renewal.ttl))
         finally:
             for lease in batch:
                 lease.end_exchange()
 
-    async def _ask(self, renewals: list[Renewal]) -> Sequence[RenewAnswer]:
+    async def _ask(self, renewals: list[Renewal]) -> Sequence[RenewReply]:
         try:
             return await self._store.renew(renewals)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the keeper
+        except Exception as error:  # noqa: BLE001 - no error may end the renewer
             report_unexpected(error)
             return [StoreUnavailable(f"renewing failed: {error}")] * len(renewals)
 
-    def _note(self, lease: LeaseState, answer: RenewAnswer, valid_until: float) -> None:
+    def _record(self, lease: LeaseState, reply: RenewReply, valid_until: float) -> None:
         now = self._clock.now()
-        if isinstance(answer, Ended):
-            lease.tell_renewal("lost")
-            lease.end(answer.value)
+        if isinstance(reply, Ended):
+            lease.report_renewal("lost")
+            lease.end(reply.value)
         elif now >= lease.valid_until:
-            # The answer came too late: the lease has been lost meanwhile, and lost is for good.
-            lease.tell_renewal("lost")
+            # The reply came too late: the lease has been lost in the meantime, and lost is final.
+            lease.report_renewal("lost")
             lease.end(lease.loss() or "expired")
-        elif isinstance(answer, Done):
+        elif isinstance(reply, Done):
             lease.extend(valid_until)
             self.watch(lease)
-            lease.tell_renewal("success")
+            lease.report_renewal("success")
         else:
             lease.failures += 1
             pause = min(lease.ttl * _RETRY_PART, _RETRY_AT_MOST) * (0.5 + 0.5 * self._random.fraction())
-            self._look_at(min(now + pause, lease.valid_until), lease)
-            lease.tell_renewal(outcome_of(answer), answer)
+            self._schedule(min(now + pause, lease.valid_until), lease)
+            lease.report_renewal(outcome_of(reply), reply)
 
 
 def renewal_of(lease: LeaseState, now: float, ttl: float | None = None) -> Renewal:
-    """What to ask the store for, so that the lease does not outlive its max_hold there either."""
+    """Return the renewal to ask for: at most to the max_hold, so that the lease does not outlive it in the store."""
     ttl = ttl or lease.ttl
     if lease.hold_until is not None:
         ttl = min(ttl, max(ttl_for(lease.hold_until - now), MIN_TTL))

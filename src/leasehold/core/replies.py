@@ -1,4 +1,4 @@
-"""What a store answers: values, because "no" is an expected answer and not a surprise."""
+"""Requests to a store and its replies: values, because "no" is an expected reply and not an error."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ OnLoss = Literal["cancel", "signal"]
 
 
 Grant = tuple[int, float, str | None]
-"""The lock is ours: its fence, how many seconds of it count from before the request was sent, and a receipt.
+"""The lock is granted: its fence, its seconds, counted from before the request was sent, and a receipt.
 
-The receipt is what the store would like to see again at release, if it gave one. A plain tuple, because a
-named one takes longer to make than the rest of the answer takes to read.
+The receipt, if there is one, is to be passed to `release`. A plain tuple, because a named one takes longer to make
+than the rest of the reply takes to read.
 """
 
 
 class Busy(NamedTuple):
-    """Somebody else holds the lock, or comes first.
+    """The lock is held by another token, or another waiter comes first.
 
-    ``position`` is the asker's place in the queue, from 1, or None if it does not wait. ``asked_at`` is the
+    ``position`` is the caller's place in the queue, from 1, or None if it does not wait. ``asked_at`` is the
     store's own clock in seconds, to which the `Granted` that may follow refers.
     """
 
@@ -40,7 +40,7 @@ class Busy(NamedTuple):
 
 
 class Granted(NamedTuple):
-    """News for a waiter: it got the lock, at ``granted_at`` of the store's own clock, for ``remaining`` seconds."""
+    """Notification for a waiter: it has the lock since ``granted_at`` on the store's clock, for ``remaining`` seconds."""
 
     ticket: int
     fence: int
@@ -49,35 +49,35 @@ class Granted(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """News for a holder: somebody took the lock by force."""
+    """Notification for a holder: the lock was taken by force."""
 
     ticket: int
 
 
-News = Granted | Taken
-"""What a store says unasked. It may get lost, come twice, or come before the answer that it follows."""
+Notification = Granted | Taken
+"""A message of the store to one client. It may get lost, come twice, or come before the reply that it follows."""
 
 
-class Line(NamedTuple):
-    """Those of one client who wait for one lock."""
+class LockWaiters(NamedTuple):
+    """The waiters of one client for one lock."""
 
     name: str
     tokens: Sequence[str]
 
 
-class Look(NamedTuple):
-    """How a `Line` stands: for each token a place in the queue, a grant, or None if it does not wait any more.
+class QueueState(NamedTuple):
+    """The state of `LockWaiters`: for each token its place in the queue, its grant, or None if it does not wait.
 
-    ``looked_at`` is the store's own clock, ``remaining`` what is left of the current hold (0.0 if there is none).
+    ``read_at`` is the store's own clock, ``remaining`` what is left of the current hold (0.0 if there is none).
     """
 
-    looked_at: float
+    read_at: float
     remaining: float
     places: Sequence[int | Grant | None]
 
 
-class Ask(NamedTuple):
-    """One of several locks that are asked for together."""
+class Request(NamedTuple):
+    """A request for one lock, in the order of the arguments of `leasehold.core.ports.Store.acquire`."""
 
     name: str
     token: str
@@ -85,10 +85,11 @@ class Ask(NamedTuple):
     ttl: float
     floor: int
     holder: str
+    mode: Mode = "exclusive"
 
 
-class Own(NamedTuple):
-    """What somebody who asks for a lock brings along: the token of the lease, and who to show to others."""
+class Owner(NamedTuple):
+    """The token of a lease to be acquired, and the holder to show to others."""
 
     token: str
     holder: Holder
@@ -102,22 +103,22 @@ class Refusal(NamedTuple):
 
 
 class Ended(Enum):
-    """A lease that the store does not hold any more, and why."""
+    """The lease has ended in the store, and why."""
 
     EXPIRED = "expired"
     TAKEN = "taken"
 
 
 class Done(Enum):
-    """The store did as asked."""
+    """The store has done what was asked."""
 
     DONE = "done"
 
 
 DONE = Done.DONE
 
-RenewAnswer = Done | Ended | StoreError
-ReleaseAnswer = Done | Ended
+RenewReply = Done | Ended | StoreError
+ReleaseReply = Done | Ended
 
 
 class Renewal(NamedTuple):
@@ -131,7 +132,7 @@ class Renewal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One lease as anybody may see it. ``held_since`` is Unix time; ``remaining`` was left when the store answered."""
+    """One lease in public. ``held_since`` is Unix time; ``remaining`` was left when the store replied."""
 
     holder: Holder
     held_since: float
@@ -141,7 +142,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class LockInfo:
-    """A lock as anybody may see it. Tokens are never part of it.
+    """The public state of a lock. Tokens are never part of it.
 
     ``holds`` is empty, one writer, or the readers. ``holder`` and ``held_since`` are those of the one who has
     held it longest, ``remaining`` is the time until all of them have run out. ``fence`` is the latest of
@@ -156,22 +157,22 @@ class LockInfo:
 
     @property
     def is_held(self) -> bool:
-        """Whether anybody held the lock when the store answered."""
+        """Whether the lock was held when the store replied."""
         return self.mode is not None
 
     @property
     def holder(self) -> Holder | None:
-        """Who holds it; of several readers the first."""
+        """The holder; of several readers the one who has held it longest."""
         return self._first.holder if self.holds else None
 
     @property
     def held_since(self) -> float | None:
-        """Since when, in Unix time."""
+        """The start of the longest hold, in Unix time."""
         return self._first.held_since if self.holds else None
 
     @property
     def remaining(self) -> float | None:
-        """Seconds until it is free at the latest, unless it is renewed."""
+        """Seconds until the lock is free at the latest, unless a lease is renewed."""
         return max(hold.remaining for hold in self.holds) if self.holds else None
 
     @property

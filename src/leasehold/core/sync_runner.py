@@ -1,4 +1,4 @@
-"""Runs a core coroutine in a plain thread."""
+"""Drives a core coroutine without an event loop."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine whose ports block and therefore never suspend it."""
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine whose ports block and therefore never suspend it."""
     try:
         coroutine.send(None)
     except StopIteration as done:

@@ -1,4 +1,4 @@
-"""Things to look at, each at its time."""
+"""A queue of items that become due at their times."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# How many new items may pile up unread, and dead ones unswept. Short holds come and go far more often
-# than any of them is ever looked at, so neither may cost more than a list append.
+# The number of new items that may pile up unread, and of dead ones unswept. Short holds come and go far more often
+# than any of them becomes due, so neither may cost more than a list append.
 _PILE = 1024
 
 
-class Agenda(Generic[T]):
-    """A timetable that one coroutine reads and any thread may write to.
+class TimerQueue(Generic[T]):
+    """A heap of timers that one coroutine reads and any thread may write to.
 
-    Writers touch an atomic inbox only; the heap belongs to the reader. ``is_live(when, item)`` tells
-    whether an entry is still meant: entries are never removed, they are overtaken by events.
+    Writers touch an atomic inbox only; the heap belongs to the reader. Entries are never removed: those for which
+    ``is_live(when, item)`` is false are skipped.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Agenda(Generic[T]):
         self._is_stopped = False
 
     def put(self, when: float, item: T) -> None:
-        """Have ``item`` looked at when it is ``when``."""
+        """Make ``item`` due at ``when``."""
         self._inbox.append((when, item))
         if when < self._wakes_at or len(self._inbox) > _PILE:
             self._alarm.set()
@@ -53,12 +53,12 @@ class Agenda(Generic[T]):
         self._alarm.set()
 
     async def due(self) -> list[T]:
-        """The items whose time has come, as soon as there are any; an empty list once stopped.
+        """Return the items that are due, as soon as there are any; an empty list once stopped.
 
-        Items that come within ``slack`` seconds of a due one are handed out with it.
+        Items that become due within ``slack`` seconds are returned with them.
         """
         while not self._is_stopped:
-            # Infinite while we look: whatever is put meanwhile rings, so no alarm is lost.
+            # Infinite until the alarm is waited for: each `put` in between sets the alarm, so none is missed.
             self._wakes_at = math.inf
             self._alarm.clear()
             self._read_inbox()
@@ -66,14 +66,14 @@ class Agenda(Generic[T]):
             if self._heap and self._heap[0][0] <= now:
                 if items := self._pop_until(now + self._slack):
                     return items
-                continue  # all of them had been overtaken by events
+                continue  # none of them was live
             wakes_at = self._heap[0][0] if self._heap else math.inf
             self._wakes_at = wakes_at
             await self._alarm.wait(None if wakes_at == math.inf else wakes_at - now)
         return []
 
     def drain(self) -> list[T]:
-        """Everything that is still meant, whenever its time would have come."""
+        """Return all live items, due or not."""
         self._read_inbox()
         return self._pop_until(math.inf)
 

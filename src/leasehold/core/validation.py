@@ -1,4 +1,4 @@
-"""What a caller may ask for. Everything is checked here, before anything is sent."""
+"""Validates arguments before anything is sent."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MAX_HOLDER_BYTES = 2048
 MAX_NAMES = 256
 # Lua counts in doubles, exactly up to 2**53. A counter that starts at half of that cannot get there.
 MAX_FENCE = 2**52
-# Some thirty years: longer than anybody waits, and far from where adding to a clock loses precision.
+# Some thirty years: longer than any wait, and far from where adding to a clock loses precision.
 MAX_WAIT = 1e9
 _NUMBERS = frozenset({int, float})
 
 
 def check_request(name: str, ttl: float, wait: float | None, mode: str) -> None:
-    """Check what every request has. What is plainly fine is waved through: this is asked very often."""
+    """Check the arguments that every request has; with a short path for common ones, because it runs very often."""
     if not (type(name) is str and name.isascii() and name.isprintable() and 0 < len(name) <= MAX_NAME_BYTES):
         check_name(name)
     if not (type(ttl) in _NUMBERS and MIN_TTL <= ttl <= MAX_TTL):
@@ -35,7 +35,7 @@ def check_request(name: str, ttl: float, wait: float | None, mode: str) -> None:
 
 
 def check_name(name: str) -> str:
-    """``name`` itself if it can name a lock."""
+    """Return ``name`` if it can name a lock."""
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
         raise InvalidRequest(f"a lock's name must be text, not {type(name).__name__}")
     if not name:
@@ -56,7 +56,7 @@ def check_name(name: str) -> str:
 
 
 def check_ttl(ttl: float) -> float:
-    """``ttl`` in seconds if a lease may last that long."""
+    """Return ``ttl`` if a lease may last that long."""
     if not (_is_number(ttl) and MIN_TTL <= ttl <= MAX_TTL):
         raise InvalidRequest(
             f"ttl must be a number of seconds from {MIN_TTL:g} to {MAX_TTL:g} (24 hours), not {ttl!r}"
@@ -65,7 +65,7 @@ def check_ttl(ttl: float) -> float:
 
 
 def check_wait(wait: float | None) -> float | None:
-    """``wait`` in seconds, or None for no limit."""
+    """Return ``wait`` if it is a time to wait, or None for no limit."""
     if wait is not None and not (_is_number(wait) and 0 <= wait <= MAX_WAIT):
         raise InvalidRequest(
             f"wait must be a number of seconds from 0 (ask once) to {MAX_WAIT:g}, or None (no limit), not {wait!r}"
@@ -74,12 +74,12 @@ def check_wait(wait: float | None) -> float | None:
 
 
 def check_max_hold(max_hold: float | None) -> float | None:
-    """``max_hold`` in seconds, or None for no limit."""
+    """Return ``max_hold`` if it is a duration, or None for no limit."""
     return None if max_hold is None else check_duration(max_hold, "max_hold")
 
 
 def check_duration(seconds: float, what: str) -> float:
-    """``seconds`` if it is a time that can pass."""
+    """Return ``seconds`` if it is a duration; ``what`` is the argument's name."""
     if not (_is_number(seconds) and 0 < seconds <= MAX_WAIT):
         raise InvalidRequest(
             f"{what} must be a number of seconds above 0, at most {MAX_WAIT:g}, not {seconds!r}"
@@ -88,22 +88,22 @@ def check_duration(seconds: float, what: str) -> float:
 
 
 def check_fence(fence: int, what: str) -> int:
-    """``fence`` itself if it can be one; ``what`` is what the caller knows it as."""
+    """Return ``fence`` if it can be one; ``what`` is the argument's name."""
     if type(fence) is not int or not 0 <= fence <= MAX_FENCE:
         raise InvalidRequest(f"{what} must be a whole number from 0 to 2**52, or None, not {fence!r}")
     return fence
 
 
 def check_mode(mode: str) -> None:
-    """Refuse a mode that does not exist."""
+    """Raise `InvalidRequest` for an unknown mode."""
     if mode not in {"exclusive", "shared"}:
         raise InvalidRequest(f"mode must be 'exclusive' or 'shared', not {mode!r}")
 
 
 def check_names(names: Iterable[str]) -> list[str]:
-    """``names`` as a list if they are several locks that can be had together."""
+    """Return ``names`` as a list if they name locks that can be held together."""
     if isinstance(names, str):
-        raise InvalidRequest("lock_all takes several names, not one text; for a single lock there is `lock`")
+        raise InvalidRequest("lock_all takes several names, not one text; use `lock` for a single lock")
     try:
         several = list(names)
     except TypeError as error:
@@ -118,7 +118,7 @@ def check_names(names: Iterable[str]) -> list[str]:
 
 
 def check_pattern(pattern: str) -> str:
-    """``pattern`` itself if names can be compared with it."""
+    """Return ``pattern`` if names can be compared with it."""
     if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not type-check
         raise InvalidRequest(f"a pattern must be text, not {type(pattern).__name__}")
     try:
@@ -133,13 +133,13 @@ def check_pattern(pattern: str) -> str:
 
 
 def check_on_loss(on_loss: str) -> None:
-    """Refuse an unknown way of telling the holder."""
+    """Raise `InvalidRequest` for an unknown ``on_loss``."""
     if on_loss not in {"cancel", "signal"}:
         raise InvalidRequest(f"on_loss must be 'cancel' or 'signal', not {on_loss!r}")
 
 
 def encode_holder(holder: Holder) -> str:
-    """``holder`` as the JSON that the record keeps."""
+    """Return ``holder`` as the JSON that the record keeps."""
     if isinstance(holder, dict):
         for key, value in cast("dict[Any, Any]", holder).items():
             if not isinstance(key, str) or not (value is None or isinstance(value, str | int | float | bool)):
@@ -160,5 +160,5 @@ def encode_holder(holder: Holder) -> str:
 
 
 def _is_number(value: object) -> bool:
-    """Whether ``value`` is a number; NaN is caught by comparing it, and booleans are not durations."""
+    """Return whether ``value`` is a number; NaN fails the comparisons, and booleans are not durations."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Waiting for a lock: woken by the store's news, and by looking now and then in case they get lost."""
+"""Waiters in the queues of locks: woken by notifications, and by polling in case one is lost."""
 
 from __future__ import annotations
 
@@ -6,37 +6,36 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from leasehold.core.background import is_first
-from leasehold.core.replies import Granted, Line, Look
-from leasehold.core.surprises import report_unexpected
+from leasehold.core.background import report_unexpected, start_once
+from leasehold.core.replies import Granted, LockWaiters, QueueState
 from leasehold.core.validity import drifted, trusted_for
 from leasehold.errors import StoreRefused
 
 if TYPE_CHECKING:
     from leasehold.core.acquire import TrustedGrant
     from leasehold.core.ports import Clock, Concurrency, Random, Signal, Store
-    from leasehold.core.replies import Grant, News
+    from leasehold.core.replies import Grant, Notification
 
-# The store ends a hold a little after its time; looking before that would see it still held.
+# The store ends a hold a little after its time; polling before that would see it still held.
 _AFTER_EXPIRY = 0.002
 _JITTER = 0.2
-LOOK_AT_LEAST_EVERY = 60.0
-"""However rarely a client wants to look: the store forgets a lock that is neither held nor looked at."""
+MAX_POLL_INTERVAL = 60.0
+"""The limit of a client's own interval: the store forgets a lock that is neither held nor polled."""
 
 
 def alive_for(interval: float) -> float:
-    """How long a client that looks every ``interval`` seconds counts as alive without looking.
+    """Return for how long a client that polls every ``interval`` seconds counts as alive without polling.
 
-    Long enough that a busy machine does not cost anybody its place, short enough that the dead do not keep
-    the living waiting.
+    Long enough that a waiter on a busy machine keeps its place, short enough that the dead do not keep the living
+    waiting.
     """
-    return max(3.0, 4 * min(interval, LOOK_AT_LEAST_EVERY))
+    return max(3.0, 4 * min(interval, MAX_POLL_INTERVAL))
 
 
 class Waiter:
-    """One who waits in the queue of a lock, and what it has been told.
+    """A request in the queue of a lock: its place, and its grant once it has one.
 
-    ``interval`` is how often it wants to be looked after, if that is not up to the client.
+    ``interval`` is how often to poll for it, None for the client's own interval.
     """
 
     is_over = False
@@ -55,43 +54,45 @@ class Waiter:
         self.signal = signal
         self._reference = (0.0, 0.0)
 
-    def stand(self, position: int | None, sent_at: float, store_time: float) -> None:
+    def set_position(self, position: int | None, sent_at: float, store_time: float) -> None:
         """Note a place in the queue, as of a request that was sent at ``sent_at`` and done at ``store_time``.
 
-        The pair lets a moment on the store's clock be read on our own: what the store did so many seconds
+        The pair translates a moment on the store's clock to our own: what the store did so many seconds
         after that request was done, it did at least as long after the request was sent.
         """
         self.position = position
         self._reference = (sent_at, store_time)
 
-    def hear(self, news: News) -> None:
+    def receive(self, notification: Notification) -> None:
         """Note a grant. If it was taken away again, the store must be asked."""
-        if isinstance(news, Granted):
+        if isinstance(notification, Granted):
             sent_at, store_time = self._reference
-            # News that come late may tell of a grant before that request: one that we missed, and asked again.
-            valid_from = sent_at + drifted(news.granted_at - store_time)
+            since = notification.granted_at - store_time
+            # Negative if the notification is late and tells of a grant before that request, which asked again.
+            valid_from = sent_at + drifted(since)
             # Without drift, because this is for people: the grant was at most so long ago.
-            self.handed_at = sent_at + news.granted_at - store_time
-            self.grant = (news.fence, valid_from + trusted_for(news.remaining), None, news.remaining)
+            self.handed_at = sent_at + since
+            remaining = notification.remaining
+            self.grant = (notification.fence, valid_from + trusted_for(remaining), None, remaining)
         else:
             self.grant = None
             self.is_taken = True
         self.signal.set()
 
-    def see(self, place: int | Grant | None, sent_at: float, store_time: float) -> None:
-        """Note what a look has shown."""
+    def update(self, place: int | Grant | None, sent_at: float, store_time: float) -> None:
+        """Note the result of a poll."""
         if isinstance(place, int):
-            self.stand(place, sent_at, store_time)
+            self.set_position(place, sent_at, store_time)
         elif place is None:
             self.signal.set()
-        elif self.grant is None:  # the news may have come first, and are as good
+        elif self.grant is None:  # a notification may have come first, and is as good
             fence, remaining, receipt = place
             self.grant = (fence, sent_at + trusted_for(remaining), receipt, remaining)
             self.signal.set()
 
 
-class WaitingRoom:
-    """All who wait in one client. One coroutine looks after them, with one batch of requests an interval."""
+class WaiterPoller:
+    """Polls for all waiters of a client in one coroutine, with one batch of requests per interval."""
 
     def __init__(
         self, store: Store, clock: Clock, random: Random, concurrency: Concurrency, *, interval: float
@@ -100,7 +101,7 @@ class WaitingRoom:
         self._clock = clock
         self._random = random
         self._concurrency = concurrency
-        self._interval = min(interval, LOOK_AT_LEAST_EVERY)
+        self._interval = min(interval, MAX_POLL_INTERVAL)
         self._at_most = alive_for(interval) / 2
         self._waiters: dict[int, Waiter] = {}
         self._alarm = concurrency.signal()
@@ -109,83 +110,83 @@ class WaitingRoom:
         self._is_stopped = False
 
     async def wait(self, waiter: Waiter, timeout: float, remaining: float | None) -> bool:
-        """Until ``waiter`` has been told something: True; False when ``timeout`` seconds have passed first.
+        """Return True when something has happened to ``waiter``, False when ``timeout`` seconds pass first.
 
-        ``remaining`` is what is left of the current hold, because that is when to look if nothing is heard.
+        ``remaining`` is the rest of the current hold: when it ends, it is time to poll, in case a notification is lost.
         """
         self._check_open()
         self._waiters[waiter.ticket] = waiter
-        # The next look may have been planned for others, who are in less of a hurry.
+        # The next poll may have been planned for other waiters, with longer intervals.
         soon = remaining if waiter.interval is None else min(waiter.interval, remaining or math.inf)
         expires_at = self._clock.now() + (soon or self._interval) + _AFTER_EXPIRY
         self._expires_at[waiter.name] = expires_at
         if expires_at < self._wakes_at:
             self._alarm.set()
-        if is_first(self, "run"):
+        if start_once(self, "run"):
             self._concurrency.background(self.run)
         try:
-            was_told = await waiter.signal.wait(None if timeout == math.inf else timeout)
+            has_changed = await waiter.signal.wait(None if timeout == math.inf else timeout)
         finally:
             self._waiters.pop(waiter.ticket, None)
         self._check_open()
-        return was_told
+        return has_changed
 
     def _check_open(self) -> None:
         if self._is_stopped:
             raise StoreRefused("this client is closed")
 
     def stop(self) -> None:
-        """End `run` soon, and wake everybody: nobody looks after them any more."""
+        """End `run` soon, and wake all waiters, because nothing polls for them after that."""
         self._is_stopped = True
         self._alarm.set()
         for waiter in list(self._waiters.values()):
             waiter.signal.set()
 
     async def run(self) -> None:
-        """Work until stopped."""
-        looks_at = self._next_look()
+        """Poll until stopped."""
+        polls_at = self._next_poll()
         while not self._is_stopped:
-            # Infinite while we look: whoever comes meanwhile rings, so nobody is overlooked.
+            # Infinite until the alarm is waited for: a waiter that is added in between sets the alarm.
             self._wakes_at = math.inf
             self._alarm.clear()
             now = self._clock.now()
             if not self._waiters:
                 self._expires_at.clear()
                 await self._alarm.wait()
-                looks_at = self._next_look()
+                polls_at = self._next_poll()
                 continue
-            due = min(looks_at, *self._expires_at.values()) if self._expires_at else looks_at
+            due = min(polls_at, *self._expires_at.values()) if self._expires_at else polls_at
             if now < due:
                 self._wakes_at = due
                 await self._alarm.wait(due - now)
                 continue
-            await self._look()
-            looks_at = self._next_look()
+            await self._poll()
+            polls_at = self._next_poll()
 
-    def _next_look(self) -> float:
+    def _next_poll(self) -> float:
         wanted = [waiter.interval or self._interval for waiter in list(self._waiters.values())]
-        # Whoever looks too rarely is taken for dead.
+        # A client that polls too rarely is taken for dead.
         interval = min(*wanted, self._at_most) if wanted else self._interval
         return self._clock.now() + interval * (1 - _JITTER * self._random.fraction())
 
-    async def _look(self) -> None:
-        lines: defaultdict[str, list[Waiter]] = defaultdict(list)
+    async def _poll(self) -> None:
+        waiters_of: defaultdict[str, list[Waiter]] = defaultdict(list)
         for waiter in list(self._waiters.values()):
-            lines[waiter.name].append(waiter)
+            waiters_of[waiter.name].append(waiter)
         self._expires_at.clear()
         sent_at = self._clock.now()
-        questions = [Line(name, [waiter.token for waiter in line]) for name, line in lines.items()]
+        polled = [LockWaiters(name, [it.token for it in waiters]) for name, waiters in waiters_of.items()]
         try:
-            answers = await self._store.look(questions)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the room
+            states = await self._store.look(polled)
+        except Exception as error:  # noqa: BLE001 - no error may end the poller
             report_unexpected(error)
-            answers = [None] * len(questions)
-        for (name, line), look in zip(lines.items(), answers, strict=True):
-            if isinstance(look, Look):
-                if look.remaining:
-                    self._expires_at[name] = sent_at + look.remaining + _AFTER_EXPIRY
-                for waiter, place in zip(line, look.places, strict=True):
-                    waiter.see(place, sent_at, look.looked_at)
+            states = [None] * len(polled)
+        for (name, waiters), state in zip(waiters_of.items(), states, strict=True):
+            if isinstance(state, QueueState):
+                if state.remaining:
+                    self._expires_at[name] = sent_at + state.remaining + _AFTER_EXPIRY
+                for waiter, place in zip(waiters, state.places, strict=True):
+                    waiter.update(place, sent_at, state.read_at)
             else:
-                for waiter in line:
-                    waiter.signal.set()  # each asks for itself now, and decides how long silence is bearable
+                for waiter in waiters:
+                    waiter.signal.set()  # each asks for itself now, and has its own limit for silence

@@ -101,7 +101,11 @@ def lock_router(
     browsers connect from pages of the same host and of ``allowed_origins``. ``documents``: existing locks to use.
     """
     documents = documents or DocumentLocks(locks, store, times=times)
-    permissions, notices, tickets = PermissionCheck(access), WorkerNotices(locks.wire), Tickets(locks.wire)
+    permissions, notices, tickets = (
+        PermissionCheck(access),
+        WorkerNotices(locks.store_access.transport),
+        Tickets(locks.store_access.transport),
+    )
     hub = Hub(documents, permissions=permissions, notices=notices, limits=limits)
     router = LockRouter(documents, hub=hub, notices=notices, prefix=prefix)
     add_lock_routes(router, documents, permissions=permissions, current_user=current_user)

@@ -36,9 +36,9 @@ class DocumentLocks:
         self.times = times or Times()
         self.lookout = locks.lookout
         self._store = store
-        self._lock_store = DocumentLockStore(locks.wire, self.times)
+        self._lock_store = DocumentLockStore(locks.store_access.transport, self.times)
         self._registration = FenceRegistration(self._lock_store, store)
-        self._events = EventBus(locks.wire)
+        self._events = EventBus(locks.store_access.transport)
 
     @observe_as("acquire")
     async def acquire(self, document_id: str, editor: Editor, *, move: bool = False) -> Granted | Busy:

@@ -12,7 +12,7 @@ from leasehold.runtime import clock
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from leasehold.core.observer import Lookout, Outcome, Verb
+    from leasehold.core.observer import Observers, Outcome, Verb
     from leasehold.documents.state import LockState
 
 M = TypeVar("M", bound="Callable[..., Coroutine[Any, Any, Any]]")
@@ -20,7 +20,7 @@ M = TypeVar("M", bound="Callable[..., Coroutine[Any, Any, Any]]")
 
 class _Observed(Protocol):
     @property
-    def lookout(self) -> Lookout: ...
+    def lookout(self) -> Observers: ...
 
 
 def observe_as(verb: Verb) -> Callable[[M], M]:
@@ -42,7 +42,7 @@ def observe_as(verb: Verb) -> Callable[[M], M]:
     return decorate
 
 
-def report_release(lookout: Lookout, state: LockState) -> None:
+def report_release(lookout: Observers, state: LockState) -> None:
     """Report that a hold was released, after which ``state`` was read."""
     last = state.last
     if lookout.observer is None or last is None or last.ended_at is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from leasehold import blocking
 from leasehold.blocking import LockContext
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.core.validation import check_on_loss
 from leasehold.errors import InvalidRequest
 from leasehold.files.info import file_info
@@ -39,15 +39,15 @@ class FileLease(HeldFile["Lease"], blocking.Leases):
 
     def renew(self, ttl: float | None = None) -> None:
         """Extend it to ``ttl`` seconds from now, trimmed to the cap."""
-        run(self.renew_all(None if ttl is None else self._verbs.trim_ttl(ttl)[0]))
+        run_sync(self.renew_all(None if ttl is None else self._verbs.trim_ttl(ttl)[0]))
 
     def release(self) -> None:
         """Release the file. A second release is harmless; see `leasehold.files.FileLease.release`."""
-        run(self.release_all())
+        run_sync(self.release_all())
 
     def upgrade(self, *, wait: float | None = DEFAULT) -> None:
         """Turn a lease for reading into one for writing; see `leasehold.files.FileLease.upgrade`."""
-        run(self._verbs.upgrade(self, wait))
+        run_sync(self._verbs.upgrade(self, wait))
 
 
 class FileLeases(HeldFiles["Lease", FileLease], blocking.Leases):
@@ -116,7 +116,7 @@ class Session:
     ) -> FileContext[FileLease]:
         """Hold the file for reading inside ``with``. ``on_loss`` has no effect: a thread cannot be cancelled."""
         terms = make_terms(self._core, ttl, wait, purpose, renew=True)
-        return FileContext(lambda: run(acquire_one(self._core, path, "read", terms)), on_loss)
+        return FileContext(lambda: run_sync(acquire_one(self._core, path, "read", terms)), on_loss)
 
     def write(
         self,
@@ -129,7 +129,7 @@ class Session:
     ) -> FileContext[FileLease]:
         """Hold the file for writing inside ``with``."""
         terms = make_terms(self._core, ttl, wait, purpose, renew=True)
-        return FileContext(lambda: run(acquire_one(self._core, path, "write", terms)), on_loss)
+        return FileContext(lambda: run_sync(acquire_one(self._core, path, "write", terms)), on_loss)
 
     def write_all(
         self,
@@ -155,7 +155,7 @@ class Session:
     ) -> FileLease:
         """The file, held for reading until it is released or its ttl has passed; ``renew`` renews it."""
         terms = make_terms(self._core, ttl, wait, purpose, renew=renew)
-        return run(acquire_one(self._core, path, "read", terms))
+        return run_sync(acquire_one(self._core, path, "read", terms))
 
     def acquire_write(
         self,
@@ -168,7 +168,7 @@ class Session:
     ) -> FileLease:
         """The file, held for writing until it is released or its ttl has passed; ``renew`` renews it."""
         terms = make_terms(self._core, ttl, wait, purpose, renew=renew)
-        return run(acquire_one(self._core, path, "write", terms))
+        return run_sync(acquire_one(self._core, path, "write", terms))
 
     def acquire_all(
         self,
@@ -183,32 +183,32 @@ class Session:
         return self._acquire_all(paths, make_terms(self._core, ttl, wait, purpose, renew=renew))
 
     def _acquire_all(self, paths: Iterable[Path], terms: Any) -> FileLeases:
-        holds, spellings = run(acquire_all(self._core, paths, terms))
+        holds, spellings = run_sync(acquire_all(self._core, paths, terms))
         return FileLeases(self._core.engine, holds, spellings)
 
     def release(self, path: Path) -> bool:
         """Release the file; see `leasehold.files.Session.release`."""
-        return run(release.release_path(self._core, path))
+        return run_sync(release.release_path(self._core, path))
 
     def read_file(self, path: Path) -> FileContent:
         """The contents of a file that this session holds; see `leasehold.files.Session.read_file`."""
-        return run(read_write.read_file(self._core, path))
+        return run_sync(read_write.read_file(self._core, path))
 
     def write_file(self, path: Path, data: bytes) -> str:
         """Replace the contents of a file that this session holds; see `leasehold.files.Session.write_file`."""
-        return run(read_write.write_file(self._core, path, data))
+        return run_sync(read_write.write_file(self._core, path, data))
 
     def history(self) -> list[Entry]:
         """The stored entries of this session's files, the oldest first."""
-        return run(self._core.context.watch_outage(self._core.store.entries()))
+        return run_sync(self._core.context.watch_outage(self._core.store.entries()))
 
     def restore(self, *, timeout: float = 5, renew: bool = True) -> list[Restored[FileLease]]:
         """Restore the files that the session held before; see `leasehold.files.Session.restore`."""
-        return run(Restorer(self._core, timeout=timeout, renew=renew).restore_all())
+        return run_sync(Restorer(self._core, timeout=timeout, renew=renew).restore_all())
 
     def release_session_locks(self) -> list[str]:
         """Release everything; see `leasehold.files.Session.release_session_locks`."""
-        return run(release.release_session_locks(self._core))
+        return run_sync(release.release_session_locks(self._core))
 
 
 class FileLocks:
@@ -227,12 +227,12 @@ class FileLocks:
                 f"this is for leasehold.blocking.connect(...), not {type(locks).__module__}.{type(locks).__name__}; "
                 "leasehold.files.FileLocks is for asyncio"
             )
-        engine, store = locks.beside("file", FileLockStore)
+        engine, store = locks.store_access.engine_for("file", FileLockStore)
         self._context: SessionContext[Lease] = SessionContext(
             engine,
             store,
-            locks.wire,
-            locks.namespace_of("file_session"),
+            locks.store_access.transport,
+            locks.store_access.namespace_of("file_session"),
             root=root,
             project=project,
             settings=settings or FileSettings(),
@@ -243,7 +243,7 @@ class FileLocks:
         own = Secret.new() if secret is None else Secret.given(secret)
         check_purpose(purpose)
         core = SessionCore(self._context, check_session_id(session_id), own, FileLease, purpose)
-        run(core.open())
+        run_sync(core.open())
         return Session(core, is_new_secret=secret is None)
 
     def room(
@@ -251,13 +251,13 @@ class FileLocks:
     ) -> FileContext[FileLease]:
         """Hold the file inside ``with`` for people who edit it together; sessions get the reason ``room_busy``."""
         room = CoEditing(self._context, holder, FileLease)
-        return FileContext(lambda: run(room.open(path, ttl, wait)), "cancel")
+        return FileContext(lambda: run_sync(room.open(path, ttl, wait)), "cancel")
 
     def inspect(self, path: Path) -> FileInfo:
         """The file's holders at the time of the reply."""
-        file = run(self._context.identify(path))
+        file = run_sync(self._context.identify(path))
         info = file_info(
-            run(self._context.watch_outage(self._context.engine.inspect(file.sha256))), file.path
+            run_sync(self._context.watch_outage(self._context.engine.inspect(file.sha256))), file.path
         )
         assert info is not None
         return info
@@ -266,7 +266,7 @@ class FileLocks:
         """All held files, of every project and root on this store."""
         cursor = 0
         while True:
-            cursor, found = run(self._context.watch_outage(self._context.engine.page("*", cursor)))
+            cursor, found = run_sync(self._context.watch_outage(self._context.engine.page("*", cursor)))
             yield from (info for lock in found if (info := file_info(lock)) is not None)
             if not cursor:
                 return

@@ -285,12 +285,12 @@ class FileLocks:
                 f"FileLocks is for leasehold.connect(...), not {type(locks).__module__}.{type(locks).__name__}; "
                 "leasehold.files.blocking.FileLocks is for blocking clients"
             )
-        engine, store = locks.beside("file", FileLockStore)
+        engine, store = locks.store_access.engine_for("file", FileLockStore)
         self._context: SessionContext[Lease] = SessionContext(
             engine,
             store,
-            locks.wire,
-            locks.namespace_of("file_session"),
+            locks.store_access.transport,
+            locks.store_access.namespace_of("file_session"),
             root=root,
             project=project,
             settings=settings or FileSettings(),

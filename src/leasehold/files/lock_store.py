@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from leasehold.core.validity import to_ms
 from leasehold.files import scripts
 from leasehold.valkey.commands import ScriptCommand
 from leasehold.valkey.record import parse_holding
@@ -39,7 +39,7 @@ class FileLockStore(ValkeyStore):
     ) -> tuple[Grant, Mode] | None:
         """Move the lease of one of ``old_tokens`` to ``token``, with its fence; None if none of them has one."""
         fence, left_ms, kind = await self._runner.run(
-            self._resume, name, token, "".join(old_tokens), self._transport.channel, ticket, _ms(ttl)
+            self._resume, name, token, "".join(old_tokens), self._transport.channel, ticket, to_ms(ttl)
         )
         return ((fence, left_ms / 1000, None), "shared" if kind == b"s" else "exclusive") if fence else None
 
@@ -52,7 +52,7 @@ class FileLockStore(ValkeyStore):
         """
         connection = await self._transport.get_connection()
         record, ttl_ms, floor = self._grant_arguments(connection, token, ticket, ttl, 0, holder, "exclusive")
-        arguments = (record, reader, ttl_ms, floor, _ms(wait), self._live_ms)
+        arguments = (record, reader, ttl_ms, floor, to_ms(wait), self._live_ms)
         # On the connection that the floor belongs to.
         reply = await connection.run(self._upgrade, name, arguments)
         first, second, public = await self._runner.check(reply, self._upgrade, name, arguments)
@@ -61,7 +61,3 @@ class FileLockStore(ValkeyStore):
         if first == -2:
             return None
         return UpgradeConflict(parse_holding(public), max(second, 0) / 1000, first == -1)
-
-
-def _ms(seconds: float) -> int:
-    return ceil(seconds * 1000)

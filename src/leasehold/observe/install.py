@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
     from prometheus_client import CollectorRegistry
 
-    from leasehold.core.observer import Lookout, Observer
+    from leasehold.core.observer import Observer, Observers
 
 
 class Observable(Protocol):
     """An async or blocking client, or an object built on one that shares its observers."""
 
     @property
-    def lookout(self) -> Lookout:
+    def lookout(self) -> Observers:
         """Where observers are added."""
         ...
 

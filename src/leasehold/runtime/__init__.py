@@ -1,1 +1,1 @@
-"""The world as the core sees it: clocks, randomness, and things that run side by side."""
+"""Implements the ports of the core for asyncio and for threads: clocks, random numbers, concurrency."""

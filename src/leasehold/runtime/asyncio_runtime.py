@@ -1,4 +1,4 @@
-"""The world of asyncio."""
+"""Clock, signals and concurrency for asyncio."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class TaskClock:
+class AsyncioClock:
     """Implements `leasehold.core.ports.Clock`."""
 
     now = staticmethod(clock.now)
@@ -24,10 +24,10 @@ class TaskClock:
         await asyncio.sleep(seconds)
 
 
-class TaskSignal:
+class AsyncioSignal:
     """Implements `leasehold.core.ports.Signal`.
 
-    As an `asyncio.Event` in an `asyncio.timeout`, which together cost as much as all the rest of a wait.
+    An `asyncio.Event` in an `asyncio.timeout` would do the same, but cost as much as all the rest of a wait.
     """
 
     __slots__ = ("_is_set", "_waiters")
@@ -67,7 +67,7 @@ def _answer(waiter: asyncio.Future[bool], answer: bool) -> None:  # noqa: FBT001
         waiter.set_result(answer)
 
 
-class Tasks:
+class AsyncioConcurrency:
     """Implements `leasehold.core.ports.Concurrency`: each piece of work is a task."""
 
     def __init__(self) -> None:
@@ -75,16 +75,16 @@ class Tasks:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def check(self) -> None:
-        """Refuse a second event loop: what keeps leases alive runs in the first."""
+        """Raise `InvalidRequest` in a second event loop: renewals run in the first."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
         elif self._loop is not loop:
             raise InvalidRequest("this client belongs to another event loop; make one for each loop")
 
-    def signal(self) -> TaskSignal:
-        """A new flag."""
-        return TaskSignal()
+    def signal(self) -> AsyncioSignal:
+        """Return a new flag."""
+        return AsyncioSignal()
 
     def background(self, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run ``loop()`` as a task."""
@@ -130,20 +130,20 @@ class Tasks:
         return [task.result() for task in tasks]
 
     def after_fork(self) -> None:
-        """In a child process: the parent's tasks and its loop are not here."""
+        """In a child process: forget the parent's tasks and its loop."""
         self._tasks = set()
         self._loop = None
 
     async def close(self) -> None:
-        """Cancel what still runs and wait for its end."""
+        """Cancel the tasks that still run and wait for their end."""
         await end_tasks({task for task in self._tasks if task is not asyncio.current_task()})
 
 
 async def end_tasks(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancel them and wait until they have ended.
+    """Cancel ``tasks`` and wait until they have ended.
 
-    More than once: a driver that fails at the moment of the cancellation may raise its failure instead, and whoever
-    then tries again and again would run for ever. Seen with asyncpg, connecting to what has gone away.
+    Cancels more than once: a driver that fails at the moment of the cancellation may raise its own error instead, and
+    a task that then tries again would run for ever. Seen with asyncpg, connecting to a server that has gone away.
     """
     while tasks:
         for task in tasks:

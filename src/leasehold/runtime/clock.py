@@ -1,7 +1,7 @@
 """A clock that never steps and that runs while the machine sleeps.
 
-`time.monotonic` stands still during suspend on Linux and macOS; a holder who slept would wake up believing
-in a lease that ended hours ago.
+`time.monotonic` stands still during suspend on Linux and macOS: after a suspend, a holder would rely on a lease that
+ended hours ago.
 """
 
 from __future__ import annotations
@@ -24,4 +24,4 @@ def _best_clock() -> Callable[[], float]:
 
 
 now: Callable[[], float] = _best_clock()
-"""Seconds since some fixed moment, suspended time included."""
+"""Return the seconds since some fixed moment, suspended time included."""

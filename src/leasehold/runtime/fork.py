@@ -1,4 +1,4 @@
-"""What a forked child must know: it owns nothing of what its parent holds."""
+"""Resets clients in forked children: a child owns no lease and no connection of its parent."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Protocol
 
 
 class Forkable(Protocol):
-    """Something that must be told when it wakes up in a child process."""
+    """An object to reset in a child process."""
 
     def after_fork(self) -> None:
-        """Let go of the parent's connections and leases."""
+        """Drop the parent's connections and leases."""
         ...
 
 
-_known: weakref.WeakSet[Forkable] = weakref.WeakSet()
+_clients: weakref.WeakSet[Forkable] = weakref.WeakSet()
 
 
-def tell_after_fork(client: Forkable) -> None:
-    """Have ``client`` told in every child process, for as long as it lives."""
-    _known.add(client)
+def register_after_fork(client: Forkable) -> None:
+    """Call ``client.after_fork()`` in every child process, for as long as it lives."""
+    _clients.add(client)
 
 
 def _in_child() -> None:
-    for client in list(_known):
+    for client in list(_clients):
         client.after_fork()
 
 

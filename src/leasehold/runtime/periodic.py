@@ -1,4 +1,4 @@
-"""Work that comes round again and again, and must not end because it failed once."""
+"""Periodic work that goes on after an error."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _log = logging.getLogger("leasehold")
 
 
 async def every(seconds: Callable[[], float], work: Callable[[], Awaitable[None]], what: str) -> None:
-    """Do ``work`` after every ``seconds()``, for ever; ``what`` it is for, in the log."""
+    """Do ``work`` after every ``seconds()``, for ever; ``what`` names it in the log."""
     while True:
         await asyncio.sleep(seconds())
         try:
             await work()
         except StoreError as error:
             _log.warning("%s: %s", what, error)
-        except Exception:  # noqa: BLE001 - whatever it is, the next round comes
+        except Exception:  # noqa: BLE001 - the next round comes after any error
             _log.exception("%s", what)

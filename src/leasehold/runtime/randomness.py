@@ -13,7 +13,7 @@ class SystemRandom:
     """Implements `leasehold.core.ports.Random`.
 
     Tokens are drawn from the system in batches, because each draw is a system call. `after_fork` must be
-    called in a child process: parent and child would otherwise hand out the same ones.
+    called in a child process: parent and child would otherwise return the same ones.
     """
 
     def __init__(self) -> None:
@@ -23,11 +23,11 @@ class SystemRandom:
         self.fraction = self._jitter.random
 
     def token(self) -> str:
-        """A fresh 128-bit secret as 32 hexadecimal digits."""
+        """Return a fresh 128-bit secret as 32 hexadecimal digits."""
         try:
             return self._tokens.pop()
         except IndexError:
-            # A list of its own, so that threads that run out together do not hand out one token twice.
+            # A list of its own, so that threads that run out together do not return one token twice.
             digits = os.urandom(_TOKEN_BYTES * _TOKENS_AT_ONCE).hex()
             width = 2 * _TOKEN_BYTES
             fresh = [digits[start : start + width] for start in range(0, len(digits), width)]
@@ -36,6 +36,6 @@ class SystemRandom:
             return token
 
     def after_fork(self) -> None:
-        """In a child process: forget the tokens that the parent will hand out too."""
+        """In a child process: drop the tokens that the parent will return too."""
         self._tokens = []
         self._jitter.seed()

@@ -1,4 +1,4 @@
-"""The world of plain threads: ports that block and never suspend."""
+"""Clock, signals and concurrency for threads: ports that block and never suspend."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.runtime import clock
 
 if TYPE_CHECKING:
@@ -38,33 +38,39 @@ class ThreadSignal:
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Block until the flag is set (True) or ``timeout`` seconds have passed (False)."""
-        # A thread cannot wait longer than this at once; nobody holds a lease for 292 years either.
+        # A thread cannot wait longer than this at once, some 292 years; no lease lasts that long.
         return self._event.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
 
-class Threads:
+class ThreadConcurrency:
     """Implements `leasehold.core.ports.Concurrency`: long-running loops get a thread each."""
 
     def check(self) -> None:
-        """Any thread will do."""
+        """Any thread may call."""
 
     def signal(self) -> ThreadSignal:
-        """A new flag."""
+        """Return a new flag."""
         return ThreadSignal()
 
     def background(self, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run ``loop()`` in a thread that does not keep the program alive."""
-        threading.Thread(target=lambda: run(loop()), name="leasehold", daemon=True).start()
+        threading.Thread(target=lambda: run_sync(loop()), name="leasehold", daemon=True).start()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do ``work`` at once, in the caller's thread."""
-        run(work)
+        run_sync(work)
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
-        """The result of ``work``, run in the caller's thread."""
+        """Return the result of ``work``, run in the caller's thread."""
         return work()
 
     async def gather(self, works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         """Run each in a thread, at most 32 at once."""
         with ThreadPoolExecutor(_MAX_THREADS, "leasehold") as pool:
-            return [done.result() for done in [pool.submit(run, work) for work in works]]
+            return [done.result() for done in [pool.submit(run_sync, work) for work in works]]
+
+    def after_fork(self) -> None:
+        """Nothing to drop: the parent's threads are not in the child."""
+
+    async def close(self) -> None:
+        """Nothing to end: each loop ends by itself when it is stopped."""

@@ -11,7 +11,7 @@ from leasehold.core.replies import Granted, Taken
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leasehold.core.replies import News
+    from leasehold.core.replies import Notification
 
 _log = logging.getLogger("leasehold")
 
@@ -26,7 +26,7 @@ def channel_name(channel: str) -> str:
     return f"leasehold:{channel}"
 
 
-def dispatch(payload: bytes, handle: Callable[[News], None]) -> None:
+def dispatch(payload: bytes, handle: Callable[[Notification], None]) -> None:
     """Call ``handle`` with the notification in ``payload``; unknown ones, of a newer version, are ignored."""
     match payload.split():
         case [b"granted", ticket, fence, now_ms, left_ms]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from math import ceil
 from typing import TYPE_CHECKING
 
+from leasehold.core.validity import to_ms
 from leasehold.errors import InvalidRequest
 from leasehold.valkey import scripts
 from leasehold.valkey.commands import Command, ScriptCommand
@@ -45,8 +45,8 @@ class ValkeyOnceStore:
 
     async def keep(self, key: str, token: str, value: str, ttl: float) -> bool:
         """See the port."""
-        return await self._runner.run(self._finish, key, token, _RESULT + value, ceil(ttl * 1000)) == 1
+        return await self._runner.run(self._finish, key, token, _RESULT + value, to_ms(ttl)) == 1
 
     async def mark(self, key: str, mark: str, ttl: float) -> bool:
         """See the port."""
-        return await self._runner.run(self._first_time, key, _MARK + mark, ceil(ttl * 1000)) == 1
+        return await self._runner.run(self._first_time, key, _MARK + mark, to_ms(ttl)) == 1

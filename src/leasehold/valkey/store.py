@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from math import ceil
 from typing import TYPE_CHECKING
 
-from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, Look, Refusal
+from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, QueueState, Refusal
+from leasehold.core.validity import to_ms
 from leasehold.errors import StoreError, StoreRefused
 from leasehold.valkey import notifications, scripts
 from leasehold.valkey.commands import Command, ScriptCommand
@@ -18,7 +18,16 @@ from leasehold.valkey.transport.protocols import Call
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from leasehold.core.replies import Ask, Grant, Line, Mode, News, ReleaseAnswer, Renewal, RenewAnswer
+    from leasehold.core.replies import (
+        Grant,
+        LockWaiters,
+        Mode,
+        Notification,
+        ReleaseReply,
+        Renewal,
+        RenewReply,
+        Request,
+    )
     from leasehold.valkey.transport.protocols import Connection, Reply, Transport, Word
 
 
@@ -40,7 +49,7 @@ class ValkeyStore:
         self._transport = transport
         self._runner = ScriptRunner(transport)
         self._namespace = namespace
-        self._live_ms = _ms(live)
+        self._live_ms = to_ms(live)
         self._acquire = ScriptCommand(namespace, scripts.ACQUIRE, bare)
         self._look = ScriptCommand(namespace, scripts.LOOK, bare)
         self._renew = ScriptCommand(namespace, scripts.RENEW, bare)
@@ -56,9 +65,9 @@ class ValkeyStore:
         """See the port."""
         return self._transport.keeps_order
 
-    def listen(self, tell: Callable[[News], None]) -> None:
+    def listen(self, deliver: Callable[[Notification], None]) -> None:
         """See the port."""
-        self._transport.listen(lambda payload: notifications.dispatch(payload, tell))
+        self._transport.listen(lambda payload: notifications.dispatch(payload, deliver))
 
     async def open(self) -> None:
         """See the port."""
@@ -81,7 +90,7 @@ class ValkeyStore:
         connection = self._transport.connection or await self._transport.get_connection()
         arguments = (
             *self._grant_arguments(connection, token, ticket, ttl, floor, holder, mode),
-            _FOR_EVER_MS if wait is None else _ms(wait),
+            _FOR_EVER_MS if wait is None else to_ms(wait),
             self._live_ms,
         )
         reply = await connection.run(self._acquire, name, arguments)
@@ -94,18 +103,16 @@ class ValkeyStore:
                 return _busy(reply)
         return reply, ttl, arguments[0]
 
-    async def acquire_all(self, asks: Sequence[Ask]) -> Sequence[Grant] | str:
+    async def acquire_all(self, requests: Sequence[Request]) -> Sequence[Grant] | str:
         """See the port."""
         connection = await self._transport.get_connection()
         keys: list[Word] = []
         arguments: list[Word] = []
         receipts: list[str] = []
-        for ask in asks:
-            lock = key_of(self._namespace, ask.name)
+        for request in requests:
+            lock = key_of(self._namespace, request.name)
             keys += (lock, lock + b":fence")
-            terms = self._grant_arguments(
-                connection, ask.token, ask.ticket, ask.ttl, ask.floor, ask.holder, "exclusive"
-            )
+            terms = self._grant_arguments(connection, *request[1:])
             arguments += terms
             receipts.append(terms[0])
         script = scripts.ACQUIRE_ALL
@@ -115,30 +122,30 @@ class ValkeyStore:
             reply = await connection.call("EVAL", script.source, len(keys), *keys, *arguments)
         self._runner.raise_if_error(reply)
         if isinstance(reply, int):
-            return asks[reply - 1].name
+            return requests[reply - 1].name
         # A record may differ from what we would write now; the release handles that.
         return [
             (fence, _seconds(left_ms), receipt)
             for (fence, left_ms), receipt in zip(reply, receipts, strict=True)
         ]
 
-    async def look(self, lines: Sequence[Line]) -> Sequence[Look | StoreError]:
+    async def look(self, polled: Sequence[LockWaiters]) -> Sequence[QueueState | StoreError]:
         """See the port."""
         channel = self._transport.channel
         calls = [
-            Call(self._look, line.name, ("".join(line.tokens), channel, self._live_ms)) for line in lines
+            Call(self._look, line.name, ("".join(line.tokens), channel, self._live_ms)) for line in polled
         ]
         return [self._seen(reply) for reply in await self._runner.run_many(calls)]
 
-    async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewAnswer]:
+    async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewReply]:
         """See the port."""
         calls = [
-            Call(self._renew, renewal.name, (renewal.token, renewal.fence, _ms(renewal.ttl)))
+            Call(self._renew, renewal.name, (renewal.token, renewal.fence, to_ms(renewal.ttl)))
             for renewal in renewals
         ]
         return [self._renewed(reply) for reply in await self._runner.run_many(calls)]
 
-    async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseAnswer:
+    async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
         """See the port. The receipt is the record as we wrote it.
 
         If the server supports DELIFEQ, that is six times cheaper than a script. It does nothing if the
@@ -243,17 +250,17 @@ class ValkeyStore:
         least = f"@{floor}" if own_floor is None else max(floor, own_floor)
         kind = "x" if mode == "exclusive" else "s"
         record = f"2{kind}{token}{self._transport.channel}{ticket} 0 {connection.now_ms()} {holder}"
-        return (record, _ms(ttl), least)
+        return (record, to_ms(ttl), least)
 
-    def _seen(self, reply: Reply) -> Look | StoreError:
+    def _seen(self, reply: Reply) -> QueueState | StoreError:
         try:
             self._runner.raise_if_error(reply)
         except StoreError as error:
             return error
         now_ms, left_ms, *places = reply
-        return Look(now_ms / 1000, _seconds(left_ms), [_place(place) for place in places])
+        return QueueState(now_ms / 1000, _seconds(left_ms), [_place(place) for place in places])
 
-    def _renewed(self, reply: Reply) -> RenewAnswer:
+    def _renewed(self, reply: Reply) -> RenewReply:
         try:
             self._runner.raise_if_error(reply)
         except StoreError as error:
@@ -299,11 +306,6 @@ def _place(place: Reply) -> int | Grant | None:
 
 def _mode(kind: bytes) -> Mode | None:
     return _MODES.get(kind, "exclusive") if kind else None
-
-
-def _ms(seconds: float) -> int:
-    """Whole milliseconds, rounded up: the store must not end a lease before its holder does."""
-    return ceil(seconds * 1000)
 
 
 def _seconds(milliseconds: int) -> float:

@@ -11,7 +11,7 @@ from leasehold.documents.live.limits import SocketLimits
 from leasehold.documents.live.messages import CloseCode, HeartbeatRequested, Wanted
 from leasehold.documents.live.presence import Presence
 from leasehold.documents.live.rendering import EventRenderer, infer_event
-from leasehold.runtime.asyncio_runtime import Tasks
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 from leasehold.runtime.periodic import every
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Hub:
         self._rooms: dict[str, WatchedDocument] = {}
         self._revision = 0
         self._timers = ExpiryTimers(documents.states, self.begin_read)
-        self._tasks = Tasks()
+        self._tasks = AsyncioConcurrency()
         self._stop_listening: Callable[[], None] | None = None
 
     @property

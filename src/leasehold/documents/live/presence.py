@@ -9,7 +9,7 @@ from leasehold.documents.live.messages import CloseCode
 from leasehold.documents.live.permission_recheck import PermissionRecheck
 from leasehold.documents.live.worker_notices import RightsChanged
 from leasehold.errors import StoreError
-from leasehold.runtime.asyncio_runtime import Tasks
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 from leasehold.runtime.periodic import every
 from leasehold.runtime.subscription import keep_subscribed
 
@@ -39,7 +39,7 @@ class Presence:
         self._notices = notices
         self._limits = limits
         self._sockets: dict[str, set[Socket]] = {}
-        self._tasks = Tasks()
+        self._tasks = AsyncioConcurrency()
         self._is_open = False
 
     def start(self) -> None:

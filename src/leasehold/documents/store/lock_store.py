@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from math import ceil
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from leasehold.core.validity import to_ms
 from leasehold.documents.store import scripts
 from leasehold.documents.store.decoding import NAMESPACE, read_hold, read_state
 from leasehold.errors import StoreRefused, StoreUnavailable
@@ -43,8 +43,8 @@ class DocumentLockStore:
 
     def __init__(self, wire: Transport, times: Times) -> None:
         self._runner = ScriptRunner(wire)
-        self._ttl_ms = ceil(times.ttl * 1000)
-        self._save_ms = ceil(times.save_within * 1000)
+        self._ttl_ms = to_ms(times.ttl)
+        self._save_ms = to_ms(times.save_within)
         self._acquire = ScriptCommand(NAMESPACE, scripts.ACQUIRE)
         self._heartbeat = ScriptCommand(NAMESPACE, scripts.HEARTBEAT)
         self._release = ScriptCommand(NAMESPACE, scripts.RELEASE)
@@ -63,7 +63,7 @@ class DocumentLockStore:
 
     async def heartbeat(self, document_id: str, editor: Editor, *, idle_for: float | None) -> ScriptReply:
         """``extended`` or ``lost``."""
-        idle_ms = "" if idle_for is None else str(ceil(idle_for * 1000))
+        idle_ms = "" if idle_for is None else str(to_ms(idle_for))
         return await self._decide(
             self._heartbeat, document_id, idle_ms, editor.user_id, editor.tab, self._ttl_ms
         )

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold.core.lease import LeaseState
-from leasehold.core.multi_lock import acquire_in_turn
+from leasehold.core.multi_lock import acquire_in_turn, try_acquire_all
 from leasehold.errors import LockBusy, StoreUnavailable
 from leasehold.files.sessions.claims import lock_mode, lock_names, mark_held
 from leasehold.files.sessions.conflicts import busy_error
@@ -118,8 +118,8 @@ async def _acquire(session: AnySession, files: Sequence[FileId], access: Access,
         await _record_asked(session, entries)
         await _remove_ended_doubts(session)
         if access == "write" and len(lock_names(entries)) > 1:
-            leases = await engine.attempt_all(
-                lock_names(entries), terms.ttl, None, terms.renew, None, None, identity.own(entries)
+            leases = await try_acquire_all(
+                engine, lock_names(entries), terms.ttl, None, terms.renew, None, None, identity.own(entries)
             )
             if leases is None:
                 # With new tokens: the release of one of the first ones may still be on its way.
@@ -135,12 +135,12 @@ async def _acquire(session: AnySession, files: Sequence[FileId], access: Access,
                 lock_mode(access),
                 None,
                 terms.renew,
-                own=identity.own(entries),
+                owners=identity.own(entries),
             )
         return await record_held(session, entries, leases, access, trimmed=terms.trimmed)
     except BaseException as error:
         for lease in leases or ():
-            engine.renounce(lease)
+            engine.release_in_background(lease)
         asked = [*before, *entries]
         if isinstance(error, LockBusy):
             await ignore_failure(store.remove(asked))

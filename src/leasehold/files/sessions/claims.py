@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from leasehold.core.replies import Own
+from leasehold.core.replies import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,10 +30,10 @@ class SessionIdentity:
     epoch: int
     by: str
 
-    def own(self, entries: Iterable[Entry]) -> dict[str, Own]:
+    def own(self, entries: Iterable[Entry]) -> dict[str, Owner]:
         """The token and the holder of each lock behind the entries, in their present turn."""
         return {
-            name: Own(self.secret.token(entry.field, entry.turn, name), self.holder(entry, name))
+            name: Owner(self.secret.token(entry.field, entry.turn, name), self.holder(entry, name))
             for entry in entries
             for name in entry.names
         }

@@ -6,8 +6,8 @@ import secrets
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core.lease import LeaseState
-from leasehold.core.multi_lock import acquire_in_turn, give_back
-from leasehold.core.replies import Own
+from leasehold.core.multi_lock import acquire_in_turn, release_each
+from leasehold.core.replies import Owner
 from leasehold.errors import InvalidRequest, LockBusy
 from leasehold.files.sessions.claims import shorten_path
 from leasehold.files.sessions.conflicts import busy_error
@@ -44,11 +44,11 @@ class CoEditing(Generic[L, H]):
         entry = Entry("", file.path, file.lock_names, "write", "held", allowed, context.now(), 0)
         shown: dict[str, Any] = {"room": self._holder, "mode": "write", "path": shorten_path(file.path)}
         own = {
-            name: Own(secrets.token_hex(16), shown if name == file.sha256 else {**shown, "link": True})
+            name: Owner(secrets.token_hex(16), shown if name == file.sha256 else {**shown, "link": True})
             for name in file.lock_names
         }
         work = acquire_in_turn(
-            engine, file.lock_names, allowed, wait, engine.clock.now(), "exclusive", None, True, own=own
+            engine, file.lock_names, allowed, wait, engine.clock.now(), "exclusive", None, True, owners=own
         )
         try:
             leases = await context.watch_outage(work)
@@ -58,7 +58,7 @@ class CoEditing(Generic[L, H]):
         return self._make_lease(engine, leases, verbs, entry, trimmed=trimmed)
 
     async def _release(self, hold: HeldFile[Any]) -> None:
-        await self._context.watch_outage(give_back(self._context.engine, list(hold)))
+        await self._context.watch_outage(release_each(self._context.engine, list(hold)))
 
 
 async def _upgrade(hold: HeldFile[Any], wait: float | None) -> None:

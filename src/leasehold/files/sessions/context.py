@@ -58,7 +58,7 @@ class SessionContext(Generic[L]):
         self.root = FileRoot(root, project=project)
         self.settings = settings
         self.limits = RateLimits(settings, engine)
-        self._outages = OutageLog(engine.lookout.where)
+        self._outages = OutageLog(engine.observers.where)
 
     now = staticmethod(time.time)
     """The time of day, for people."""
@@ -104,14 +104,14 @@ class SessionContext(Generic[L]):
         operation = Operation("file", verb, name, is_attempt=True)
         engine = self.engine
         judge = _judge_restore if verb == "restore" else None
-        return self.watch_outage(observed(engine.lookout, engine.clock.now, operation, work, judge=judge))
+        return self.watch_outage(observed(engine.observers, engine.clock.now, operation, work, judge=judge))
 
     def watch_outage(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         """Run ``work``, which asks the store; log where an outage begins and ends."""
         return self._outages.watch(work)
 
     def _report_refusal(self, verb: Verb, paths: object, error: InvalidRequest) -> None:
-        if (observer := self.engine.lookout.observer) is not None:
+        if (observer := self.engine.observers.observer) is not None:
             # A path that is refused may be anything: not text, or text that no log can take.
             operation = Operation("file", verb, ascii(paths)[:_MAX_REFUSED_NAME], is_attempt=True)
             observer.begin(operation)(Result(outcome_of(error), 0.0, error))

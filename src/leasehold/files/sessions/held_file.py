@@ -161,7 +161,7 @@ class HeldFile(LeasesState[L]):
     def release_in_background(self) -> None:
         """Release its leases in the background."""
         for lease in self:
-            self._engine.renounce(lease)
+            self._engine.release_in_background(lease)
 
     def exchange(self, old: L, new: L) -> None:
         """Hold ``new`` in the place of ``old``."""

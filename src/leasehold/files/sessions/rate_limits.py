@@ -43,14 +43,14 @@ class RateLimits:
         self._count: Callable[[str], float | None] | None = None
         self._clear: Callable[[str], None] | None = None
         if settings.rate_limit is not None:
-            self._create_counters(settings.rate_limit, settings, engine.patience)
+            self._create_counters(settings.rate_limit, settings, engine.timeout)
 
     async def check(self, session_id: str, verb: Verb) -> None:
         """Count one attempt; `RateLimited` if there were too many, `StoreUnavailable` if that is not known."""
         if self._count is None:
             return
         retry_after = await self._run(self._count, session_id)
-        if (observer := self._engine.lookout.observer) is not None:
+        if (observer := self._engine.observers.observer) is not None:
             observer.hear(RateLimitChecked(verb, retry_after is None, self._where))
         if retry_after is not None:
             raise RateLimited(

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from leasehold.core.multi_lock import give_back
+from leasehold.core.multi_lock import release_each
 from leasehold.core.replies import DONE
 from leasehold.errors import LeaseLost, StoreError
 
@@ -30,7 +30,7 @@ async def _release_file(session: AnySession, hold: HeldFile[Any]) -> None:
     await hold.stop_upgrading()
     try:
         with hold.loss_by_path():
-            await give_back(session.engine, list(hold))
+            await release_each(session.engine, list(hold))
     except LeaseLost as error:
         lost = error
     except StoreError as error:
@@ -86,6 +86,6 @@ async def end_leases(session: AnySession, entry: Entry) -> bool:
     for name in entry.names:
         for token in session.identity.possible_tokens(entry, name):
             ask = partial(lock_store.release, name, token, 0, None)
-            answer = await engine.insist(ask, engine.clock.now())
+            answer = await engine.retry(ask, engine.clock.now())
             found = found or answer is DONE
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from leasehold.core.acquire import arrived_late, trusted_grant
+from leasehold.core.acquire import late_grant, trusted_grant
 from leasehold.core.lease import LeaseState
 from leasehold.core.multi_lock import acquire_in_turn
 from leasehold.core.validation import check_duration
@@ -120,7 +120,7 @@ class Restorer(Generic[L, H]):
         own = identity.own([begun])
         modes: set[str] = set()
         for name in entry.names:
-            ticket = engine.tickets.new()
+            ticket = engine.notifications.new_ticket()
             token, holder = own[name]
 
             async def ask(name: str = name, token: str = token, ticket: int = ticket) -> Any:
@@ -131,16 +131,16 @@ class Restorer(Generic[L, H]):
                     return None
                 grant = trusted_grant(reply[0], sent_at, engine.clock.now())
                 if grant is None:
-                    raise arrived_late(name, entry.ttl)
+                    raise late_grant(name, entry.ttl)
                 return grant, reply[1]
 
-            reply = await engine.insist(ask, engine.clock.now())
+            reply = await engine.retry(ask, engine.clock.now())
             if reply is None:
                 return None
             grant, mode = reply
             modes.add(mode)
             leases.append(
-                engine.accept(name, token, ticket, mode, holder, entry.ttl, grant, renew=self._renew)
+                engine.new_lease(name, token, ticket, mode, holder, entry.ttl, grant, renew=self._renew)
             )
         # An upgrade that was done in part does not count: the file is held for reading.
         return "write" if modes == {"exclusive"} else "read"
@@ -157,7 +157,7 @@ class Restorer(Generic[L, H]):
                 lock_mode(begun.mode),
                 None,
                 self._renew,
-                own=session.identity.own([begun]),
+                owners=session.identity.own([begun]),
             )
         except LockBusy as busy:
             await ignore_failure(session.store.remove([begun]))
@@ -165,5 +165,5 @@ class Restorer(Generic[L, H]):
 
     def _drop(self, leases: list[L]) -> None:
         for lease in leases:
-            self._engine.renounce(lease)
+            self._engine.release_in_background(lease)
         leases.clear()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from leasehold.core.validity import to_ms
 from leasehold.errors import NotAllowed
 from leasehold.files import scripts
 from leasehold.files.sessions.entries import decode_entry
@@ -57,8 +57,8 @@ class SessionStore:
         self._session_id = session_id
         self._secret = secret
         self._held = held
-        self._ttl_ms = ceil(settings.session_ttl * 1000)
-        self._history_ms = ceil((settings.history_ttl or settings.session_ttl) * 1000)
+        self._ttl_ms = to_ms(settings.session_ttl)
+        self._history_ms = to_ms(settings.history_ttl or settings.session_ttl)
         self._open = ScriptCommand(namespace, scripts.OPEN_SESSION, "session")
         self._change_entries = ScriptCommand(namespace, scripts.CHANGE_ENTRIES, "session")
         self._read_entries = ScriptCommand(namespace, scripts.READ_ENTRIES, "session")
@@ -127,6 +127,6 @@ class SessionStore:
     async def _ask(self, verb: ScriptCommand, *arguments: Word) -> Reply:
         """Repeated while there is no reply: each of the scripts can run twice with the same result."""
         engine, digest = self._engine, self._secret.digest()
-        return await engine.insist(
+        return await engine.retry(
             lambda: self._runner.run(verb, self._session_id, digest, *arguments), engine.clock.now()
         )

@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold.core import validation
-from leasehold.core.acquire import arrived_late, trusted_grant
+from leasehold.core.acquire import late_grant, trusted_grant
 from leasehold.core.lease import LeaseState
 from leasehold.errors import LeaseLost, LockBusy, StoreRefused
 from leasehold.files.lock_store import UpgradeConflict
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from leasehold.core.acquire import TrustedGrant
     from leasehold.core.engine import Engine
-    from leasehold.core.replies import Own
+    from leasehold.core.replies import Owner
     from leasehold.files.lock_store import FileLockStore
     from leasehold.files.sessions.held_file import HeldFile
     from leasehold.files.sessions.session import AnySession
@@ -106,7 +106,7 @@ async def _upgrade_lease(
     store: FileLockStore,
     hold: HeldFile[L],
     lease: L,
-    own: Own,
+    own: Owner,
     *,
     ttl: float,
     wait: float | None,
@@ -117,7 +117,7 @@ async def _upgrade_lease(
     outcome is unknown, both leases are given up, because the reader's may be gone already. `LeaseLost` if the hold is
     released at the same time.
     """
-    ticket = engine.tickets.new()
+    ticket = engine.notifications.new_ticket()
     give_up_at = math.inf if wait is None else engine.clock.now() + wait
     try:
         while True:
@@ -139,7 +139,9 @@ async def _upgrade_lease(
                     retry_after=reply.remaining,
                     mode="shared",
                 )
-            await hold.wait_for_release(min(left, engine.retry.cap * (0.5 + 0.5 * engine.random.fraction())))
+            await hold.wait_for_release(
+                min(left, engine.backoff.cap * (0.5 + 0.5 * engine.random.fraction()))
+            )
     except BaseException:
         _leave_queue(engine, lease, own)
         raise
@@ -170,7 +172,7 @@ async def _run_exclusively(
 
 
 async def _request(
-    engine: Engine[L], store: FileLockStore, lease: L, own: Own, ticket: int, ttl: float, wait: float
+    engine: Engine[L], store: FileLockStore, lease: L, own: Owner, ticket: int, ttl: float, wait: float
 ) -> L | UpgradeConflict:
     encoded = validation.encode_holder(own.holder)
     tries = 0
@@ -185,11 +187,11 @@ async def _request(
             return reply
         grant = trusted_grant(reply, sent_at, engine.clock.now())
         if grant is None:
-            raise arrived_late(lease.name, ttl)
+            raise late_grant(lease.name, ttl)
         return grant
 
     try:
-        reply = await engine.insist(ask, engine.clock.now())
+        reply = await engine.retry(ask, engine.clock.now())
     except LeaseLost:
         raise
     except BaseException as error:
@@ -198,18 +200,18 @@ async def _request(
             # It may have been done. Then the reader's lease has ended, and as soon as the writer's is released another
             # session may write: so neither counts from here on.
             lease.end("released")
-            engine.disown(lease.name, lease.token, lease.ttl, was_silent=True)
+            engine.schedule_cleanup(lease.name, lease.token, lease.ttl, was_silent=True)
         raise
     if reply is None:
         lease.end("expired")
         raise LeaseLost(lease.name, "expired")
     if isinstance(reply, UpgradeConflict):
         return reply
-    return engine.accept(
+    return engine.new_lease(
         lease.name, own.token, ticket, "exclusive", own.holder, ttl, reply, renew=lease.renews
     )
 
 
-def _leave_queue(engine: Engine[L], lease: L, own: Own) -> None:
+def _leave_queue(engine: Engine[L], lease: L, own: Owner) -> None:
     # Without an end: a place in the queue stays as long as this client waits for anything behind the same lock.
-    engine.disown(lease.name, own.token, math.inf, was_silent=True)
+    engine.schedule_cleanup(lease.name, own.token, math.inf, was_silent=True)

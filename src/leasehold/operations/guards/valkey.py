@@ -15,12 +15,12 @@ outcome is unknown. Writing again with the same fence is always allowed.
 from __future__ import annotations
 
 import secrets
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.core.validation import check_duration
+from leasehold.core.validity import to_ms
 from leasehold.errors import InvalidRequest, StaleFence, StoreError
 from leasehold.operations.guards.presented_fence import present_fence
 from leasehold.valkey import scripts
@@ -208,10 +208,10 @@ def _run(client: Any, work: Callable[[Wire], Coroutine[Any, Any, T]]) -> T | Awa
     if isinstance(existing, redis.asyncio.Redis | redis.asyncio.RedisCluster):
         return work(redis_py.AsyncRedisPyTransport(client))
     if isinstance(existing, redis.Redis | redis.RedisCluster):
-        return run(work(redis_py.BlockingRedisPyTransport(client)))
+        return run_sync(work(redis_py.BlockingRedisPyTransport(client)))
     kind = f"{type(client).__module__}.{type(client).__name__}"
     raise InvalidRequest(f"a guard needs a redis.asyncio.Redis or a redis.Redis, not {kind}")
 
 
 def _ms(seconds: float, what: str) -> int:
-    return ceil(check_duration(seconds, what) * 1000)
+    return to_ms(check_duration(seconds, what))

@@ -87,7 +87,7 @@ async def _query_database(services: Services) -> None:
 
 
 async def _ping_store(services: Services) -> None:
-    connection = await services.client.wire.get_connection()
+    connection = await services.client.store_access.transport.get_connection()
     reply = await connection.call("PING")
     if isinstance(reply, Exception):  # for example while it loads its data, or after a password change
         raise StoreRefused(str(reply)) from reply

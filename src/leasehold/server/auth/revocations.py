@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from sqlalchemy import select
 
 from leasehold.errors import StoreError
-from leasehold.runtime.asyncio_runtime import Tasks
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 from leasehold.runtime.subscription import keep_subscribed
 from leasehold.server.db.engine import reading
 from leasehold.server.db.models import LoginRow
@@ -61,7 +61,7 @@ class Revocations:
         self._known_since = 0.0
         self._reload = asyncio.Event()
         self._listeners: list[Callable[[str], None]] = []
-        self._tasks = Tasks()
+        self._tasks = AsyncioConcurrency()
 
     async def __aenter__(self) -> Self:
         await self._load()

@@ -115,7 +115,9 @@ async def open_auth(
         memory_cost=settings.argon2_memory_kib,
         parallelism=settings.argon2_parallelism,
     )
-    async with Revocations(database, client.wire, seconds=settings.access_token_seconds) as revocations:
+    async with Revocations(
+        database, client.store_access.transport, seconds=settings.access_token_seconds
+    ) as revocations:
         pruning = asyncio.get_running_loop().create_task(_prune(logins), name="leasehold-pruning")
         with closing(DemoPasswords(hasher) if settings.demo else Passwords(hasher)) as passwords:
             try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from sqlalchemy import select
 
 from leasehold.errors import StoreError
-from leasehold.runtime.asyncio_runtime import Tasks
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 from leasehold.server.db.engine import reading
 from leasehold.server.db.models import LoginRow
 
@@ -30,7 +30,7 @@ class SocketLogout:
         self._database = database
         self._revocations = revocations
         self._live = live
-        self._tasks = Tasks()
+        self._tasks = AsyncioConcurrency()
 
     async def __aenter__(self) -> Self:
         self._unsubscribe = self._revocations.listen(lambda login_id: self._tasks.spawn(self._end(login_id)))

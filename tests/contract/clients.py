@@ -16,7 +16,7 @@ from tests.support.servers import SERVERS
 from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.valkey.notifications import channel_name
 from leasehold.valkey.transport.redis_py import AsyncRedisPyTransport, BlockingRedisPyTransport
 
@@ -142,11 +142,13 @@ class Locks:
     @property
     def hears(self) -> bool:
         """Whether the store's news reach this side: not over a redis-py client, which has no ear for them."""
-        return not isinstance(self.client._wire, AsyncRedisPyTransport | BlockingRedisPyTransport)
+        return not isinstance(
+            self.client.store_access.transport, AsyncRedisPyTransport | BlockingRedisPyTransport
+        )
 
     async def listening(self, admin: redis.Redis) -> None:
         """Wait until this side hears: a blocking client begins to listen when it has talked for the first time."""
-        channel = channel_name(self.client._wire.channel)
+        channel = channel_name(self.client.store_access.transport.channel)
         if self.hears:
             await eventually_async(lambda: dict(admin.pubsub_numsub(channel))[channel.encode()] == 1)
 
@@ -166,9 +168,9 @@ class Locks:
 
     async def ask_store(self, verb: str, *args: Any) -> Any:
         """Call the store behind the client, for what the public verbs do not show."""
-        call = getattr(self.client._store, verb)
+        call = getattr(self.client._engine.store, verb)
         if self.is_blocking:
-            return await asyncio.to_thread(lambda: run(call(*args)))
+            return await asyncio.to_thread(lambda: run_sync(call(*args)))
         return await call(*args)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.virtual import NEVER, CancelledHere, Later, asking, granted, make_engine, taking
+from tests.unit.virtual_world import NEVER, CancelledHere, Later, asking, granted, make_engine, taking
 
 from leasehold.core.replies import DONE, Ended, LockInfo
 from leasehold.core.validity import trusted_for
@@ -120,7 +120,7 @@ def test_a_late_answer_does_not_revive_a_lease(world, store, engine, hold):
     assert lease.remaining() == 0
 
 
-def test_a_refused_renewal_is_told_and_leaves_the_lease_as_it_was(world, store, engine, hold):
+def test_a_refused_renewal_is_raised_and_leaves_the_lease_as_it_was(world, store, engine, hold):
     lease = hold(ttl=30)
     store.answer("renew", StoreRefused("read-only"))
     with pytest.raises(StoreRefused):
@@ -139,7 +139,7 @@ def test_a_renewal_does_not_outlive_max_hold(world, store, engine, hold):
     assert lease.loss() == "max_hold"
 
 
-def test_a_renewal_by_hand_and_one_by_the_keeper_are_never_under_way_together(world, store, engine, hold):
+def test_a_renewal_by_hand_and_one_by_the_renewer_are_never_under_way_together(world, store, engine, hold):
     """Over two sockets they could be done in either order, and the holder would trust the wrong one."""
     lease = hold(ttl=3, renew=True)
     world.advance(0.9)
@@ -213,7 +213,7 @@ def test_a_release_after_the_deadline_says_expired_without_waiting_for_the_store
     assert reason(lost) == "expired"
 
 
-def test_a_release_after_the_deadline_still_gives_back_what_may_be_there(world, store, engine, hold):
+def test_a_release_after_the_deadline_still_releases_what_may_be_there(world, store, engine, hold):
     lease = hold(ttl=1)
     world.advance(1)
     with pytest.raises(LeaseLost):
@@ -222,7 +222,7 @@ def test_a_release_after_the_deadline_still_gives_back_what_may_be_there(world, 
     assert [call.asked["token"] for call in store.asked("release")] == [lease.token]
 
 
-def test_a_lease_that_was_taken_leaves_nothing_to_give_back(world, store, engine, hold):
+def test_a_lease_that_was_taken_leaves_nothing_to_release(world, store, engine, hold):
     lease = hold()
     store.answer("renew", Ended.TAKEN)
     with pytest.raises(LeaseLost):
@@ -245,7 +245,7 @@ def test_a_release_without_an_answer_is_unknown_and_tried_on_in_the_background(w
     assert len(store.asked("release")) > asked
 
 
-def test_a_lease_whose_release_is_unknown_is_not_trusted_any_more(world, store, engine, hold):
+def test_a_lease_whose_release_is_unknown_is_no_longer_trusted(world, store, engine, hold):
     """The clean-up gives the lock to somebody else as soon as it can, and does not ask the holder again."""
     lease = hold(ttl=30)
     store.usual["release"] = SILENCE
@@ -257,7 +257,7 @@ def test_a_lease_whose_release_is_unknown_is_not_trusted_any_more(world, store, 
     assert lease.is_lost
 
 
-def test_a_lease_whose_release_was_cancelled_is_not_trusted_any_more(world, store, engine, hold):
+def test_a_lease_whose_release_was_cancelled_is_no_longer_trusted(world, store, engine, hold):
     lease = hold(ttl=30)
     store.answer("release", NEVER)
     releasing = world.start(engine.release(lease))
@@ -269,7 +269,7 @@ def test_a_lease_whose_release_was_cancelled_is_not_trusted_any_more(world, stor
     assert lease.is_lost
 
 
-def test_a_lease_is_not_trusted_while_it_is_being_given_back(world, store, engine, hold):
+def test_a_lease_is_not_trusted_while_it_is_being_released(world, store, engine, hold):
     lease = hold(ttl=30)
     store.answer("release", Later(1, DONE))
     world.start(engine.release(lease))
@@ -303,26 +303,26 @@ def test_closing_waits_for_the_clean_up_but_not_for_ever(world, store, engine, h
 
 def test_lost_tells_the_reason_when_the_lease_runs_out(world, engine, hold):
     lease = hold(ttl=1)
-    assert world.run(engine.lost(lease)) == "expired"
+    assert world.run(lease.wait_until_lost()) == "expired"
     assert world.now() == pytest.approx(lease.valid_until)
 
 
 def test_lost_gives_up_after_its_timeout(world, engine, hold):
     lease = hold(ttl=10)
     started_at = world.now()
-    assert world.run(engine.lost(lease, 2)) is None
+    assert world.run(lease.wait_until_lost(2)) is None
     assert world.now() == pytest.approx(started_at + 2)
 
 
 def test_lost_answers_at_once_when_it_is(world, store, engine, hold):
     lease = hold()
     world.run(engine.release(lease))
-    assert world.run(engine.lost(lease)) == "released"
+    assert world.run(lease.wait_until_lost()) == "released"
 
 
-def test_everybody_who_waits_for_the_loss_is_told(world, store, engine, hold):
+def test_all_that_wait_for_the_loss_are_woken(world, store, engine, hold):
     lease = hold(ttl=10)
-    waiting = [world.start(engine.lost(lease)) for _ in range(3)]
+    waiting = [world.start(lease.wait_until_lost()) for _ in range(3)]
     world.settle()
     world.run(engine.release(lease))
     world.settle()
@@ -331,7 +331,7 @@ def test_everybody_who_waits_for_the_loss_is_told(world, store, engine, hold):
 
 def test_lost_tells_of_the_deadline_even_after_the_client_was_closed(world, engine, hold):
     lease = hold(ttl=1)
-    waiting = world.start(engine.lost(lease))
+    waiting = world.start(lease.wait_until_lost())
     world.settle()
     world.run(engine.close())
     world.advance(5)
@@ -339,7 +339,7 @@ def test_lost_tells_of_the_deadline_even_after_the_client_was_closed(world, engi
     assert waiting.result == "expired"
 
 
-def test_an_abandoned_lease_is_neither_renewed_nor_given_back(world, store, engine, hold):
+def test_an_abandoned_lease_is_neither_renewed_nor_released(world, store, engine, hold):
     lease = hold(ttl=3, renew=True)
     world.advance(1.1)
     assert len(store.asked("renew")) == 1
@@ -357,7 +357,7 @@ def test_an_abandoned_lease_is_neither_renewed_nor_given_back(world, store, engi
 def test_a_forked_child_owns_no_lease_of_its_parent(world, store, engine, hold):
     lease = hold(ttl=30)
     assert lease.is_ours
-    engine.after_fork(world)
+    engine.after_fork()
     assert not lease.is_ours
     assert lease.is_lost
     assert lease.remaining() == 0
@@ -370,7 +370,7 @@ def test_a_forked_child_owns_no_lease_of_its_parent(world, store, engine, hold):
 def test_a_forked_child_does_not_touch_what_its_parent_holds(world, store, engine, hold, verb):
     lease = hold(ttl=30)
     store.calls.clear()
-    engine.after_fork(world)
+    engine.after_fork()
     with pytest.raises(LeaseLost):
         world.run(getattr(engine, verb)(lease))
     world.advance(60)
@@ -384,14 +384,14 @@ def test_a_forked_child_does_not_wait_for_a_renewal_of_its_parent(world, store, 
     store.answer("renew", NEVER)
     world.advance(1.1)
     assert lease.exchange is not None
-    engine.after_fork(world)
+    engine.after_fork()
     with pytest.raises(LeaseLost):
         world.run(getattr(engine, verb)(lease))
 
 
 def test_a_forked_child_can_acquire_for_itself(world, store, engine, hold):
     hold(ttl=30)
-    engine.after_fork(world)
+    engine.after_fork()
     lease = hold("b", ttl=30)
     assert lease.is_ours
     lease.check()
@@ -401,8 +401,8 @@ def test_a_forked_child_shows_itself_and_not_its_parent_as_the_holder(world, sto
     pids = iter(["parent", "child"])
     engine = make_engine(world, store)
     engine._default_holder = lambda: next(pids)
-    engine._start_afresh()
-    engine.after_fork(world)
+    engine._reset()
+    engine.after_fork()
     store.answer("acquire", granted(1, 30))
     lease = world.run(engine.acquire("a", **asking()))
     assert lease.holder == "child"
@@ -434,7 +434,7 @@ def test_inspecting_asks_until_there_is_an_answer(world, store, engine):
     assert not info.is_held
 
 
-def test_opening_insists_for_the_patience_and_then_says_why_not(world, store, engine):
+def test_opening_is_retried_for_the_timeout_and_then_raises_the_reason(world, store, engine):
     store.usual["open"] = SILENCE
     started_at = world.now()
     with pytest.raises(StoreUnavailable, match="no answer"):

@@ -14,7 +14,7 @@ from leasehold.core.replies import DONE, Renewal
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tests.contract.sides import Held, Locks
+    from tests.contract.clients import Held, Locks
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from tests.support.servers import SERVERS
 from tests.support.waiting import eventually_async
 
 import leasehold
-from leasehold.core.replies import Line, Renewal
-from leasehold.core.sync_runner import run
+from leasehold.core.replies import LockWaiters, Renewal
+from leasehold.core.sync_runner import run_sync
 from leasehold.valkey.notifications import channel_name
 from leasehold.valkey.store import ValkeyStore
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.conftest import Servers
     from tests.support.servers import Server
 
-    from leasehold.core.replies import Mode, News, RenewAnswer
+    from leasehold.core.replies import Mode, Notification, RenewReply
 
 STORES = [
     "model",
@@ -40,13 +40,13 @@ class Teller:
 
     def __init__(self, store: Any, *, is_blocking: bool = False) -> None:
         self.store = store
-        self.news: list[News] = []
+        self.news: list[Notification] = []
         self._is_blocking = is_blocking
 
     async def do(self, verb: str, *args: Any) -> Any:
         call = getattr(self.store, verb)
         if self._is_blocking:
-            return await asyncio.to_thread(lambda: run(call(*args)))
+            return await asyncio.to_thread(lambda: run_sync(call(*args)))
         return await call(*args)
 
     async def ask(
@@ -68,10 +68,10 @@ class Teller:
         )
 
     async def look(self, *letters: str, name: str = "lock") -> Any:
-        (look,) = await self.do("look", [Line(name, [letter * 32 for letter in letters])])
+        (look,) = await self.do("look", [LockWaiters(name, [letter * 32 for letter in letters])])
         return look
 
-    async def renew(self, letter: str, name: str = "lock", *, fence: int, ttl: float = 30.0) -> RenewAnswer:
+    async def renew(self, letter: str, name: str = "lock", *, fence: int, ttl: float = 30.0) -> RenewReply:
         (answer,) = await self.do("renew", [Renewal(name, letter * 32, fence, ttl)])
         return answer
 
@@ -99,7 +99,7 @@ class ModelWorld:
     async def sleep(self, seconds: float) -> None:
         self._now += seconds
 
-    async def hears(self, teller: Teller, *news: Callable[[News], bool]) -> None:
+    async def hears(self, teller: Teller, *news: Callable[[Notification], bool]) -> None:
         assert _matches(teller, news)
 
 
@@ -119,11 +119,11 @@ class ServerWorld:
             client = leasehold.blocking.connect(self._server.url)
             self._stack.push_async_callback(asyncio.to_thread, client.close)
         # A store of our own on the client's wire: this is about the store, and its own idea of being alive.
-        store = ValkeyStore(client._wire, namespace="lock", live=live)
+        store = ValkeyStore(client.store_access.transport, namespace="lock", live=live)
         teller = Teller(store, is_blocking=self._side == "blocking")
         store.listen(teller.news.append)
         await teller.do("open")
-        channel = channel_name(client._wire.channel)
+        channel = channel_name(client.store_access.transport.channel)
         with self._server.admin() as admin:
             await eventually_async(lambda: dict(admin.pubsub_numsub(channel))[channel.encode()] == 1)
         return teller
@@ -131,12 +131,12 @@ class ServerWorld:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    async def hears(self, teller: Teller, *news: Callable[[News], bool]) -> None:
+    async def hears(self, teller: Teller, *news: Callable[[Notification], bool]) -> None:
         """Wait until the teller has heard exactly these news."""
         await eventually_async(lambda: _matches(teller, news), message=f"heard {teller.news}")
 
 
-def _matches(teller: Teller, news: tuple[Callable[[News], bool], ...]) -> bool:
+def _matches(teller: Teller, news: tuple[Callable[[Notification], bool], ...]) -> bool:
     return len(teller.news) == len(news) and all(
         is_it(one) for is_it, one in zip(news, teller.news, strict=True)
     )

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.virtual import (
+from tests.unit.virtual_world import (
     NEVER,
     CancelledHere,
     Later,
@@ -100,7 +100,7 @@ def test_a_grant_that_arrives_after_its_ttl_is_not_reported(world, store, engine
     assert len(tokens(store.asked("acquire"))) == 1
 
 
-def test_grants_that_always_arrive_too_late_end_as_unknown_and_are_given_back(world, store, engine):
+def test_grants_that_always_arrive_too_late_end_as_unknown_and_are_released(world, store, engine):
     store.usual["acquire"] = Later(1.0, granted(7, 1.0))
     with pytest.raises(StoreUnavailable, match="after its ttl"):
         world.run(engine.acquire("a", **asking(ttl=1.0)))
@@ -131,8 +131,8 @@ def test_two_acquires_never_share_a_token(world, store, engine):
     assert len({lease.token for lease in leases}) == 3
 
 
-def test_patience_ends_after_its_seconds_of_silence(world, store):
-    engine = make_engine(world, store, patience=0.7)
+def test_the_timeout_ends_a_silent_request(world, store):
+    engine = make_engine(world, store, timeout=0.7)
     store.usual["acquire"] = SILENCE
     started_at = world.now()
     with pytest.raises(StoreUnavailable):
@@ -140,8 +140,8 @@ def test_patience_ends_after_its_seconds_of_silence(world, store):
     assert world.now() - started_at == pytest.approx(0.7)
 
 
-def test_patience_counts_from_when_the_silence_began(world, store):
-    engine = make_engine(world, store, patience=0.7)
+def test_the_timeout_counts_from_the_begin_of_the_silence(world, store):
+    engine = make_engine(world, store, timeout=0.7)
     store.answer("acquire", Later(0.3, HELD))
     store.usual["acquire"] = Later(0.5, SILENCE)
     with pytest.raises(StoreUnavailable):
@@ -151,13 +151,13 @@ def test_patience_counts_from_when_the_silence_began(world, store):
 
 
 def test_an_answer_ends_the_silence(world, store):
-    engine = make_engine(world, store, patience=0.7)
+    engine = make_engine(world, store, timeout=0.7)
     store.answer("acquire", *[Later(0.5, SILENCE), HELD] * 4, granted(7, 30))
     lease = world.run(engine.acquire("a", **asking(wait=60)))
     assert lease.fence == 7
 
 
-def test_a_caller_that_does_not_wait_still_insists_on_an_answer(world, store, engine):
+def test_an_acquire_without_a_wait_is_still_retried(world, store, engine):
     """Unknown is never reported as no: wait=0 limits waiting for the holder, not for the store."""
     store.answer("acquire", SILENCE, granted(7, 30))
     assert world.run(engine.acquire("a", **asking(wait=0))).fence == 7
@@ -204,7 +204,7 @@ def test_pauses_while_waiting_grow_up_to_the_retry_interval(world, store, engine
     assert min(pauses[3:-1]) >= 0.025 - 1e-9
 
 
-def test_an_acquire_that_is_cancelled_is_given_back(world, store, engine):
+def test_an_acquire_that_is_cancelled_is_released(world, store, engine):
     store.answer("acquire", NEVER)
     asking_task = world.start(engine.acquire("a", **asking()))
     world.settle()
@@ -215,7 +215,7 @@ def test_an_acquire_that_is_cancelled_is_given_back(world, store, engine):
     assert [call.asked["name"] for call in store.asked("release")] == ["a"]
 
 
-def test_an_acquire_whose_outcome_is_unknown_is_given_back(world, store, engine):
+def test_an_acquire_whose_outcome_is_unknown_is_released(world, store, engine):
     store.usual["acquire"] = SILENCE
     with pytest.raises(StoreUnavailable):
         world.run(engine.acquire("a", **asking()))
@@ -223,7 +223,7 @@ def test_an_acquire_whose_outcome_is_unknown_is_given_back(world, store, engine)
     assert tokens(store.asked("release")) == tokens(store.asked("acquire"))
 
 
-def test_a_take_whose_outcome_is_unknown_is_given_back(world, store, engine):
+def test_a_take_whose_outcome_is_unknown_is_released(world, store, engine):
     store.usual["take"] = SILENCE
     with pytest.raises(StoreUnavailable):
         world.run(engine.take("a", **taking()))
@@ -269,7 +269,7 @@ def test_silence_before_a_no_is_cleaned_up_because_the_lost_request_may_arrive_l
 
 
 @pytest.mark.parametrize(("keeps_order", "looks"), [(True, 1), (False, 2)])
-def test_a_store_that_keeps_no_order_is_looked_at_twice_after_a_cancel(
+def test_in_a_store_that_keeps_no_order_a_cancelled_request_is_released_twice(
     world, store, engine, keeps_order, looks
 ):
     store.keeps_order = keeps_order
@@ -295,7 +295,7 @@ def test_a_refusal_changed_nothing_so_nothing_is_cleaned_up(world, store, engine
     assert world.now() == started_at  # closing has nothing to wait for
 
 
-def test_a_refusal_is_told_at_once(world, store, engine):
+def test_a_refusal_is_raised_at_once(world, store, engine):
     store.answer("acquire", StoreRefused("out of memory"))
     started_at = world.now()
     with pytest.raises(StoreRefused):
@@ -303,7 +303,7 @@ def test_a_refusal_is_told_at_once(world, store, engine):
     assert world.now() == started_at
 
 
-def test_a_refusal_after_silence_is_given_back_because_the_silent_request_may_have_got_it(
+def test_a_refusal_after_silence_is_released_because_the_silent_request_may_have_been_granted(
     world, store, engine
 ):
     store.answer("acquire", SILENCE, StoreRefused("out of memory"))
@@ -313,7 +313,7 @@ def test_a_refusal_after_silence_is_given_back_because_the_silent_request_may_ha
     assert tokens(store.asked("release")) == tokens(store.asked("acquire"))
 
 
-def test_a_refused_take_after_silence_is_given_back_because_the_silent_one_may_have_got_it(
+def test_a_refused_take_after_silence_is_released_because_the_silent_one_may_have_been_granted(
     world, store, engine
 ):
     store.answer("take", SILENCE, StoreRefused("out of memory"))
@@ -323,7 +323,7 @@ def test_a_refused_take_after_silence_is_given_back_because_the_silent_one_may_h
     assert tokens(store.asked("release")) == tokens(store.asked("take"))
 
 
-def test_a_take_from_somebody_else_than_expected_says_who_it_is(world, store, engine):
+def test_a_take_from_another_holder_than_expected_names_the_holder(world, store, engine):
     store.answer("take", Refusal(9, "bob"))
     with pytest.raises(LockBusy) as busy:
         world.run(engine.take("a", **taking(expect_fence=8)))

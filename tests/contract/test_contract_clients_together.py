@@ -7,7 +7,7 @@ import time
 from itertools import permutations
 
 import pytest
-from tests.contract.lines import LONG
+from tests.contract.queues import LONG
 
 from leasehold import LeaseLost, LockBusy
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.virtual import NEVER, Later, asking, granted
+from tests.unit.virtual_world import NEVER, Later, asking, granted
 
 from leasehold.core.multi_lock import LeasesState, acquire_all
-from leasehold.core.notifications import Tickets
-from leasehold.core.replies import Busy, Granted, Look, Taken
+from leasehold.core.notifications import NotificationRouter
+from leasehold.core.replies import Busy, Granted, QueueState, Taken
 from leasehold.core.waiters import alive_for
 from leasehold.errors import AcquireTimeout, LockBusy, StoreRefused, StoreUnavailable
 
@@ -29,7 +29,7 @@ def still_waiting(world, started_at):
 
     def answer(asked):
         now = STORE_TIME + world.now() - started_at
-        return [Look(now, 20.0, [1] * len(line.tokens)) for line in asked["lines"]]
+        return [QueueState(now, 20.0, [1] * len(line.tokens)) for line in asked["lines"]]
 
     return answer
 
@@ -57,7 +57,7 @@ def tell_granted(world, store, *, fence=7, after=0.0, remaining=2.0):
     store.tell(Granted(ticket_of(store), fence, STORE_TIME + after, remaining))
 
 
-def test_news_of_a_grant_end_the_waiting_without_another_request(world, store, waiting):
+def test_a_notification_of_a_grant_ends_the_wait_without_another_request(world, store, waiting):
     task = waiting(renew=True)
     tell_granted(world, store)
     world.settle()
@@ -66,9 +66,7 @@ def test_news_of_a_grant_end_the_waiting_without_another_request(world, store, w
     assert store.asked("renew") == []
 
 
-def test_a_pushed_grant_is_valid_from_when_the_store_gave_it_and_not_from_when_it_was_heard(
-    world, store, waiting
-):
+def test_a_pushed_grant_is_valid_from_the_grant_and_not_from_the_notification(world, store, waiting):
     started_at = world.now()
     task = waiting(renew=True, wait=60)
     world.advance(0.03)  # before the first look
@@ -89,7 +87,7 @@ def test_a_look_brings_the_clocks_together_again(world, store, waiting):
     assert task.result.valid_until == pytest.approx(looked_at + since_look * 0.99 + 2.0 - drift(2.0))
 
 
-def test_a_grant_that_was_heard_too_late_is_not_reported_but_asked_about(world, store, waiting):
+def test_a_grant_whose_notification_is_too_late_is_not_reported_but_asked_about(world, store, waiting):
     task = waiting(renew=True, wait=60)
     world.time += 2.5  # the process was paused
     store.answer("acquire", granted(9, 30))
@@ -99,7 +97,7 @@ def test_a_grant_that_was_heard_too_late_is_not_reported_but_asked_about(world, 
     assert len({call.asked["token"] for call in store.asked("acquire")}) == 1
 
 
-def test_who_does_not_renew_claims_the_grant_before_it_is_told_of_it(world, store, waiting):
+def test_without_renewals_the_grant_is_claimed_before_it_is_returned(world, store, waiting):
     task = waiting(renew=False, ttl=30)
     store.answer("acquire", Later(0.1, granted(7, 30)))
     tell_granted(world, store, remaining=2.0)
@@ -130,7 +128,7 @@ def test_a_grant_that_is_as_long_as_asked_for_needs_no_claim(world, store, waiti
     assert len(store.asked("acquire")) == 1
 
 
-def test_who_renews_claims_by_a_renewal_at_a_third_of_the_window(world, store, waiting):
+def test_with_renewals_the_grant_is_claimed_by_one_at_a_third_of_the_window(world, store, waiting):
     task = waiting(renew=True, ttl=30)
     granted_at = world.now()
     tell_granted(world, store, remaining=2.0)
@@ -141,7 +139,7 @@ def test_who_renews_claims_by_a_renewal_at_a_third_of_the_window(world, store, w
     assert task.result.remaining() > 25
 
 
-def test_news_that_overtake_the_answer_are_not_lost(world, store, engine):
+def test_a_notification_that_overtakes_the_reply_is_not_lost(world, store, engine):
     store.answer("acquire", Later(0.5, queued()))
     store.usual["look"] = still_waiting(world, world.now())
     task = world.start(engine.acquire("a", **asking(renew=True)))
@@ -151,7 +149,7 @@ def test_news_that_overtake_the_answer_are_not_lost(world, store, engine):
     assert task.result.fence == 7
 
 
-def test_news_that_come_twice_are_news_once(world, store, waiting):
+def test_a_notification_that_comes_twice_counts_once(world, store, waiting):
     task = waiting(renew=True)
     tell_granted(world, store)
     tell_granted(world, store)
@@ -162,29 +160,29 @@ def test_news_that_come_twice_are_news_once(world, store, waiting):
     assert not task.result.is_lost
 
 
-def test_news_for_nobody_are_passed_over(world, store, engine):
+def test_notifications_for_unknown_tickets_are_ignored(world, store, engine):
     store.tell(Granted(4711, 7, STORE_TIME, 2.0))
     store.tell(Taken(4712))
     store.answer("acquire", granted(8, 30))
     assert not world.run(engine.acquire("a", **asking())).is_lost
 
 
-def test_news_for_nobody_do_not_pile_up():
-    tickets = Tickets()
+def test_notifications_for_unknown_tickets_do_not_pile_up():
+    router = NotificationRouter()
     for ticket in range(5_000):
-        tickets.tell(Taken(ticket))
-    assert len(tickets._early) <= 1_024
+        router.deliver(Taken(ticket))
+    assert len(router._early) <= 1_024
 
 
-def test_leases_that_nobody_gave_back_do_not_pile_up(world, store, engine):
+def test_leases_that_were_never_released_do_not_pile_up(world, store, engine):
     store.usual["acquire"] = granted(7, 1)
     for _ in range(5_000):
         world.run(engine.acquire("a", **asking(ttl=1)))
         world.time += 0.01
-    assert len(engine.tickets._known) < 2_000
+    assert len(engine.notifications._recipients) < 2_000
 
 
-def test_a_grant_that_was_taken_before_we_looked_is_asked_about(world, store, waiting):
+def test_a_grant_that_was_taken_before_it_was_read_is_asked_about(world, store, waiting):
     task = waiting(renew=True, wait=60)
     ticket = ticket_of(store)
     store.answer("acquire", queued(position=2))
@@ -195,7 +193,7 @@ def test_a_grant_that_was_taken_before_we_looked_is_asked_about(world, store, wa
     assert len(store.asked("acquire")) == 2
 
 
-def test_a_holder_hears_at_once_that_the_lock_was_taken(world, store, engine):
+def test_a_holder_is_notified_at_once_that_the_lock_was_taken(world, store, engine):
     store.answer("acquire", granted(7, 30))
     lease = world.run(engine.acquire("a", **asking()))
     store.tell(Taken(ticket_of(store)))
@@ -205,7 +203,7 @@ def test_a_holder_hears_at_once_that_the_lock_was_taken(world, store, engine):
 def test_a_lost_push_costs_no_more_than_the_retry_interval(world, store, waiting):
     task = waiting(renew=True)
     started_at = world.now()
-    store.answer("look", [Look(STORE_TIME, 2.0, [(7, 2.0, None)])])
+    store.answer("look", [QueueState(STORE_TIME, 2.0, [(7, 2.0, None)])])
     world.advance(0.05)
     assert task.result.fence == 7
     sent_at = store.asked("look")[0].at
@@ -213,7 +211,7 @@ def test_a_lost_push_costs_no_more_than_the_retry_interval(world, store, waiting
     assert task.result.valid_until == pytest.approx(sent_at + 2.0 - drift(2.0))
 
 
-def test_one_look_serves_all_who_wait_in_a_client(world, store, engine):
+def test_one_poll_serves_all_waiters_of_a_client(world, store, engine):
     store.usual["acquire"] = queued()
     store.usual["look"] = still_waiting(world, world.now())
     for number in range(50):
@@ -224,10 +222,10 @@ def test_one_look_serves_all_who_wait_in_a_client(world, store, engine):
     assert sorted((line.name, len(line.tokens)) for line in looks[0].asked["lines"]) == [("a", 25), ("b", 25)]
 
 
-def test_the_end_of_the_hold_is_looked_at_when_it_comes(world, store, engine):
-    engine.room._interval = engine.room._at_most = 60
+def test_the_end_of_the_hold_is_polled_when_it_comes(world, store, engine):
+    engine.waiter_poller._interval = engine.waiter_poller._at_most = 60
     store.answer("acquire", queued(remaining=1.5))
-    store.answer("look", [Look(STORE_TIME + 1.5, 2.0, [(7, 2.0, None)])])
+    store.answer("look", [QueueState(STORE_TIME + 1.5, 2.0, [(7, 2.0, None)])])
     task = world.start(engine.acquire("a", **asking(renew=True)))
     world.advance(1.49)
     assert store.asked("look") == []
@@ -248,18 +246,18 @@ def test_a_waiter_is_looked_after_as_often_as_it_wants_but_never_taken_for_dead(
     assert len(store.asked("look")) >= 6  # the store believes in a client for three seconds
 
 
-def test_a_free_lock_is_not_looked_at_in_a_frenzy(world, store, engine):
+def test_a_free_lock_is_not_polled_all_the_time(world, store, engine):
     store.answer("acquire", queued(remaining=0.0))
-    store.usual["look"] = lambda asked: [Look(STORE_TIME, 0.0, [1]) for _ in asked["lines"]]
+    store.usual["look"] = lambda asked: [QueueState(STORE_TIME, 0.0, [1]) for _ in asked["lines"]]
     world.start(engine.acquire("a", **asking(wait=None)))
     world.advance(1)
     assert len(store.asked("look")) < 30
 
 
-def test_who_is_not_in_the_queue_any_more_joins_again_with_the_same_token(world, store, waiting):
+def test_a_waiter_that_left_the_queue_joins_again_with_the_same_token(world, store, waiting):
     """The store was emptied, or we were taken for dead."""
     task = waiting(renew=True, wait=60)
-    store.answer("look", [Look(STORE_TIME, 0.0, [None])])
+    store.answer("look", [QueueState(STORE_TIME, 0.0, [None])])
     store.answer("acquire", granted(9, 30))
     world.advance(0.1)
     assert task.result.fence == 9
@@ -304,9 +302,9 @@ def test_a_turn_that_comes_with_the_last_question_counts(world, store, waiting):
     assert task.result.fence == 7
 
 
-def test_the_store_is_told_how_long_we_still_wait(world, store, waiting):
+def test_the_store_gets_the_rest_of_the_wait(world, store, waiting):
     waiting(wait=10)
-    store.answer("look", [Look(STORE_TIME, 0.0, [None])])
+    store.answer("look", [QueueState(STORE_TIME, 0.0, [None])])
     store.answer("acquire", queued())
     world.advance(0.1)
     first, second = store.asked("acquire")
@@ -324,7 +322,7 @@ def test_a_cancelled_waiter_leaves_the_queue_at_once(world, store, waiting):
     ]
 
 
-def test_a_cancelled_waiter_is_not_looked_after_any_more(world, store, waiting):
+def test_a_cancelled_waiter_is_no_longer_polled_for(world, store, waiting):
     task = waiting(wait=None)
     world.advance(1)
     task.cancel()
@@ -370,7 +368,7 @@ def test_busy_locks_are_waited_for_in_the_byte_order_of_their_names(world, store
     assert [lease.name for lease in leases] == ["é", "z", "Z"]
 
 
-def test_what_was_had_already_is_given_back_when_another_cannot_be_had(world, store, engine):
+def test_what_is_held_already_is_released_when_another_lock_cannot_be_acquired(world, store, engine):
     store.answer("acquire_all", "b")
     store.answer("acquire", granted(7, 30), Busy("alice", 3.0))
     with pytest.raises(LockBusy):
@@ -379,7 +377,7 @@ def test_what_was_had_already_is_given_back_when_another_cannot_be_had(world, st
     assert given_back.asked["name"] == "a"
 
 
-def test_what_was_had_already_is_given_back_when_the_caller_is_cancelled(world, store, engine):
+def test_what_is_held_already_is_released_when_the_caller_is_cancelled(world, store, engine):
     store.answer("acquire_all", "b")
     store.answer("acquire", granted(7, 30), NEVER)
     task = world.start(acquire_all(engine, ["a", "b"], *asked_for_all()))
@@ -398,7 +396,7 @@ def test_what_is_held_already_is_kept_alive_while_the_rest_is_waited_for(world, 
     assert not task.is_done
 
 
-def test_an_attempt_whose_outcome_is_unknown_is_given_back(world, store, engine):
+def test_an_attempt_whose_outcome_is_unknown_is_released(world, store, engine):
     store.usual["acquire_all"] = SILENCE
     with pytest.raises(StoreUnavailable):
         world.run(acquire_all(engine, ["a", "b"], *asked_for_all()))
@@ -428,7 +426,7 @@ def test_one_that_is_lost_ends_the_waiting_for_all_of_them_and_for_no_other(worl
     leases = world.run(acquire_all(engine, ["a", "b"], *asked_for_all()))
     together = LeasesState(engine, leases)
     waiting_for_all = world.start(together.wait_until_lost(None))
-    waiting_for_b = world.start(engine.lost(leases[1]))
+    waiting_for_b = world.start(leases[1].wait_until_lost())
     world.advance(1)
     leases[0].end("taken")
     world.settle()

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from tests.contract.lines import (
+from tests.contract.queues import (
     CLAIM_WINDOW,
     LONG,
     PRESENCE,
@@ -20,7 +20,7 @@ from tests.contract.lines import (
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold import AcquireTimeout, LockBusy, StoreError
-from leasehold.core.replies import DONE, Busy, Line, Renewal
+from leasehold.core.replies import DONE, Busy, LockWaiters, Renewal
 
 # Clients that look so rarely count as alive for four times as long: no stall of the machine costs them their place.
 RARELY = {"retry_interval": 5}
@@ -30,7 +30,7 @@ RARELY = {"retry_interval": 5}
 
 
 @pytest.mark.decoded
-async def test_a_release_hands_the_lock_to_the_first_who_waits(locks, rival):
+async def test_a_release_hands_the_lock_to_the_first_waiter(locks, rival):
     held = await locks.acquire("a", ttl=30)
     first = await join(rival, "a", holder="first")
     second = await join(locks, "a", holder="second")
@@ -43,7 +43,7 @@ async def test_a_release_hands_the_lock_to_the_first_who_waits(locks, rival):
     assert (await second).fence > lease.fence > held.fence
 
 
-async def test_those_who_wait_in_several_clients_are_served_in_the_order_of_their_coming(locks, rival):
+async def test_waiters_of_several_clients_are_served_in_the_order_of_arrival(locks, rival):
     held = await locks.acquire("a", ttl=30)
     waiting = [await join((locks, rival)[number % 2], "a", holder=str(number)) for number in range(6)]
     assert (await rival.inspect("a")).waiters == 6
@@ -68,7 +68,7 @@ async def test_the_lock_is_free_when_the_last_who_waited_has_left(locks, rival, 
     assert await locks.try_acquire("a") is not None
 
 
-async def test_nobody_passes_the_queue_even_when_the_hold_has_run_out(combination, opened, locks):
+async def test_no_newcomer_passes_the_queue_even_when_the_hold_has_run_out(combination, opened, locks):
     """Whoever asks then finds out that it is the turn of somebody else, and hands the lock over."""
     first = await opened(combination[1], **RARELY)
 
@@ -102,7 +102,7 @@ async def test_nobody_passes_the_queue_even_when_the_hold_has_run_out(combinatio
         assert left > CLAIM_WINDOW  # claimed: now it is a lease like any other
 
 
-async def test_when_the_holder_expires_the_first_who_waits_gets_the_lock(on_every_side):
+async def test_when_the_holder_expires_the_first_waiter_gets_the_lock(on_every_side):
     async def behaviour(locks, name):
         held = await locks.acquire(name, ttl=300)
         first = await join(locks, name, ttl=LONG, holder="first")
@@ -136,7 +136,7 @@ async def test_asking_again_with_the_same_token_keeps_the_place(combination, ope
     assert await place(locks, 2) == 3
 
 
-async def test_whoever_joins_is_told_what_is_left_of_the_hold(combination, opened):
+async def test_a_waiter_that_joins_gets_the_rest_of_the_hold(combination, opened):
     """That is when to look again if nothing is heard; behind a plain record as well as behind a queue."""
     locks = await opened(combination[1], **RARELY)
     await locks.ask("a", token(1), ttl=300)
@@ -149,29 +149,29 @@ async def test_whoever_joins_is_told_what_is_left_of_the_hold(combination, opene
 
 
 @pytest.mark.decoded
-async def test_looking_tells_the_place_the_grant_and_who_is_not_known(combination, opened):
+async def test_a_poll_returns_the_place_the_grant_and_unknown_tokens(combination, opened):
     locks = await opened(combination[1], **RARELY)
     fence, *_ = await locks.ask("a", token(1), ttl=300)
     await locks.ask("a", token(2), wait=LONG)
     await locks.ask("a", token(3), wait=LONG)
-    lines = [Line("a", [token(number) for number in (3, 1, 2, 9)]), Line("b", [token(1)])]
+    lines = [LockWaiters("a", [token(number) for number in (3, 1, 2, 9)]), LockWaiters("b", [token(1)])]
     before = time.time()
     look, nothing = await locks.ask_store("look", lines)
     assert (look.places[0], look.places[2], look.places[3]) == (2, 1, None)
     assert look.places[1][0] == fence
     assert 200 < look.places[1][1] <= 300
     assert 200 < look.remaining <= 300
-    assert abs(look.looked_at - before) < 30
+    assert abs(look.read_at - before) < 30
     assert (nothing.remaining, list(nothing.places)) == (0, [None])
     await locks.ask_store("release", "a", token(1), fence, None)
-    (look,) = await locks.ask_store("look", [Line("a", [token(2)])])
+    (look,) = await locks.ask_store("look", [LockWaiters("a", [token(2)])])
     assert look.places[0][0] > fence
 
 
 # Leaving the queue
 
 
-async def test_whoever_gave_up_waiting_is_out_of_the_queue_at_once(locks, rival, admin):
+async def test_a_waiter_that_gives_up_leaves_the_queue_at_once(locks, rival, admin):
     held = await locks.acquire("a", ttl=30)
     with pytest.raises(AcquireTimeout):
         await rival.acquire("a", wait=0.1)
@@ -182,7 +182,7 @@ async def test_whoever_gave_up_waiting_is_out_of_the_queue_at_once(locks, rival,
     assert await locks.try_acquire("a") is not None
 
 
-async def test_whoever_gave_up_waiting_does_not_stand_in_the_way_of_those_behind(on_every_side):
+async def test_a_waiter_that_gives_up_does_not_delay_those_behind(on_every_side):
     async def behaviour(locks, name):
         held, patient = await join_behind_one_who_gives_up(
             locks, name, lambda lock: locks.acquire(lock, ttl=300)
@@ -194,7 +194,7 @@ async def test_whoever_gave_up_waiting_does_not_stand_in_the_way_of_those_behind
     await on_every_side(behaviour)
 
 
-async def test_whoever_is_cancelled_while_waiting_leaves_the_queue(on_every_side):
+async def test_a_cancelled_waiter_leaves_the_queue(on_every_side):
     async def behaviour(locks, name):
         if locks.is_blocking:
             return  # threads cannot be cancelled
@@ -238,7 +238,7 @@ async def test_a_waiter_of_a_dead_client_is_skipped(on_every_side, opened):
     await on_every_side(behaviour)
 
 
-async def test_a_grant_that_nobody_claims_costs_the_next_one_only_a_moment(on_every_side, opened):
+async def test_an_unclaimed_grant_costs_the_next_waiter_only_a_moment(on_every_side, opened):
     """The first in the queue dies and is granted the lock after that, for two seconds instead of a thousand."""
     dead = await opened("async", **RARELY)
 
@@ -285,7 +285,7 @@ async def test_closing_the_client_ends_the_waiting(combination, opened, locks):
 # Being told
 
 
-async def test_a_waiter_is_told_and_need_not_look(combination, opened, locks, admin):
+async def test_a_waiter_is_notified_and_need_not_poll(combination, opened, locks, admin):
     """Sides without an ear look now and then instead; that is covered by every other test."""
     slow = await opened(combination[1], retry_interval=200)
     if not slow.hears:
@@ -313,7 +313,7 @@ async def test_a_waiter_looks_when_the_hold_should_have_run_out(on_every_side, f
     await on_every_side(behaviour)
 
 
-async def test_a_waiter_looks_again_when_a_hold_was_renewed_meanwhile(on_every_side):
+async def test_a_waiter_polls_again_when_a_hold_was_renewed(on_every_side):
     async def behaviour(locks, name):
         async def attempt(ttl):
             held = await locks.acquire(name, ttl=ttl, wait=LONG)
@@ -390,7 +390,7 @@ async def test_a_short_lease_that_was_waited_for_is_not_longer_than_it_was_asked
     assert lease.remaining() <= 1
 
 
-async def test_a_floor_is_honoured_for_those_who_wait(locks, rival):
+async def test_a_floor_is_honoured_for_waiters(locks, rival):
     held = await locks.acquire("a", ttl=30)
     floor = held.fence + 10**15
     waiting = await join(rival, "a", floor=floor)

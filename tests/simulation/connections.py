@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.weather import LATE_AT_MOST
+from tests.simulation.faults import LATE_AT_MOST
 
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine, Sequence
 
+    from tests.simulation.faults import Fate, NewsWeather, Weather
     from tests.simulation.history import History
     from tests.simulation.machines import Machine
     from tests.simulation.model import ModelClientStore
-    from tests.simulation.weather import Fate, NewsWeather, Weather
 
-    from leasehold.core.replies import Ask, Line, LockInfo, News, Renewal
+    from leasehold.core.replies import LockInfo, LockWaiters, Notification, Renewal, Request
 
 _SLOW_NEWS_AT_MOST = 4.0
 
@@ -54,7 +54,7 @@ class FaultyLink:
         self._last_arrival = 0.0
         self._last_reply = 0.0
 
-    def listen(self, tell: Callable[[News], None]) -> None:
+    def listen(self, tell: Callable[[Notification], None]) -> None:
         self._store.listen(lambda news: self._send_news(news, tell))
 
     async def open(self) -> None:
@@ -63,11 +63,11 @@ class FaultyLink:
     async def acquire(self, name: str, token: str, *terms: Any) -> Any:
         return await self._ask("acquire", (token,), lambda: self._store.acquire(name, token, *terms))
 
-    async def acquire_all(self, asks: Sequence[Ask]) -> Any:
+    async def acquire_all(self, asks: Sequence[Request]) -> Any:
         tokens = tuple(ask.token for ask in asks)
         return await self._ask("acquire_all", tokens, lambda: self._store.acquire_all(asks))
 
-    async def look(self, lines: Sequence[Line]) -> Any:
+    async def look(self, lines: Sequence[LockWaiters]) -> Any:
         tokens = tuple(token for line in lines for token in line.tokens)
         return await self._ask_for_each("look", tokens, lines, lambda: self._store.look(lines))
 
@@ -114,7 +114,7 @@ class FaultyLink:
 
         def arrive() -> None:
             self._history.arrived(machine.number, verb, tokens)
-            answer = run(question())
+            answer = run_sync(question())
             if fate in {"fine", "late"}:
                 universe.call_at(self._reply_time(fate), lambda: machine.do(lambda: deliver(answer)))
 
@@ -148,7 +148,7 @@ class FaultyLink:
     def _latency(self) -> float:
         return self._rng.uniform(0.0001, 0.003)
 
-    def _send_news(self, news: News, tell: Callable[[News], None]) -> None:
+    def _send_news(self, news: Notification, tell: Callable[[Notification], None]) -> None:
         rng, weather = self._rng, self._news_weather
         if rng.random() < weather.lost:
             return

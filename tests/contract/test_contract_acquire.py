@@ -10,7 +10,7 @@ import socket
 import time
 
 import pytest
-from tests.contract.lines import LONG
+from tests.contract.queues import LONG
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold import AcquireTimeout, InvalidRequest, LockBusy, StoreRefused
@@ -269,7 +269,7 @@ async def test_an_empty_holder_is_shown_as_it_was_given(locks, rival):
         await lease.release()
 
 
-async def test_without_a_word_the_holder_is_user_host_and_process(locks):
+async def test_by_default_the_holder_is_user_host_and_process(locks):
     expected = f"{getpass.getuser()}@{socket.gethostname()}:{os.getpid()}"
     lease = await locks.acquire("a")
     assert lease.holder == expected

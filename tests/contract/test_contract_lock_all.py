@@ -7,7 +7,7 @@ import random
 import time
 
 import pytest
-from tests.contract.lines import LONG, join, line_is, renewed, with_a_ttl_that_lasts
+from tests.contract.queues import LONG, join, line_is, renewed, with_a_ttl_that_lasts
 from tests.support.waiting import eventually_async
 
 from leasehold import AcquireTimeout, InvalidRequest, LeaseLost, LockBusy
@@ -80,7 +80,7 @@ async def test_as_many_as_are_allowed(locks):
     assert not (await locks.inspect(names[0])).is_held
 
 
-async def test_they_are_renewed_and_given_back_together(locks, rival):
+async def test_they_are_renewed_and_released_together(locks, rival):
     async with locks.lock_all(NAMES, ttl=200) as leases:
         await leases.renew(600)
         assert 400 < leases.remaining() <= 600
@@ -175,7 +175,7 @@ async def test_after_waiting_in_vain_none_is_held(on_every_side):
     await on_every_side(behaviour)
 
 
-async def test_whoever_waited_however_shortly_hears_of_a_timeout(locks, rival):
+async def test_a_wait_however_short_ends_in_a_timeout(locks, rival):
     """`LockBusy` is for those who did not want to wait."""
     await rival.acquire("b", ttl=60)
     for names in (["b"], ["a", "b"]):
@@ -207,7 +207,7 @@ async def test_when_the_body_fails_none_is_held(locks):
         assert not (await locks.inspect(name)).is_held
 
 
-async def test_whoever_is_cancelled_while_waiting_holds_none(on_every_side):
+async def test_a_cancelled_caller_holds_none(on_every_side):
     async def behaviour(locks, name):
         if locks.is_blocking:
             return  # threads cannot be cancelled
@@ -388,7 +388,7 @@ async def test_when_one_is_taken_all_count_as_lost(on_every_side):
     await on_every_side(behaviour)
 
 
-async def test_with_a_signal_the_body_runs_on_and_hears_of_it_at_its_end(on_every_side):
+async def test_with_a_signal_the_body_runs_on_and_the_loss_is_raised_at_its_end(on_every_side):
     async def behaviour(locks, name):
         reached = []
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from tests.contract.lines import LONG, renewed, with_a_ttl_that_lasts
+from tests.contract.queues import LONG, renewed, with_a_ttl_that_lasts
 from tests.support.waiting import LIMIT, eventually_async
 
 from leasehold import InvalidRequest, LeaseLost, LockBusy
@@ -217,7 +217,7 @@ async def test_max_hold_ends_even_a_renewed_lease(on_every_side):
     await on_every_side(behaviour)
 
 
-async def test_max_hold_ends_a_lease_that_nobody_renews_as_well(on_every_side):
+async def test_max_hold_ends_a_lease_without_renewals_as_well(on_every_side):
     async def behaviour(locks, name):
         lease = await locks.acquire(name, ttl=20, max_hold=1)
         assert await lease.lost(LIMIT) == "max_hold"
@@ -291,7 +291,7 @@ async def test_lost_says_why_when_the_lease_runs_out(on_every_side):
     await on_every_side(behaviour)
 
 
-async def test_lost_is_told_to_those_who_wait_when_the_lease_is_released(locks):
+async def test_lost_returns_when_the_lease_is_released(locks):
     lease = await locks.acquire("a")
     waiting = asyncio.create_task(lease.lost())
     await asyncio.sleep(0)
@@ -302,7 +302,7 @@ async def test_lost_is_told_to_those_who_wait_when_the_lease_is_released(locks):
     assert lost.value.reason == "released"
 
 
-async def test_a_renewed_lease_that_was_taken_hears_of_it(on_every_side):
+async def test_a_renewed_lease_that_was_taken_ends(on_every_side):
     async def behaviour(locks, name):
         async def attempt(ttl):
             old = await locks.acquire(name, ttl=ttl, wait=LONG, renew=True)
@@ -380,7 +380,7 @@ async def test_the_lock_is_free_after_a_body_that_failed(locks):
     assert not (await locks.inspect("a")).is_held
 
 
-async def test_a_body_hears_at_its_end_that_the_lock_was_taken(locks, rival):
+async def test_a_taken_lock_is_raised_at_the_end_of_the_body(locks, rival):
     with pytest.raises(LeaseLost) as lost:
         async with locks.lock("a", ttl=20, on_loss="signal"):
             taken = await rival.take("a")
@@ -399,7 +399,7 @@ async def test_an_error_of_the_body_is_never_hidden_by_the_loss(locks, rival):
     assert any("taken" in note for note in error.value.__notes__)
 
 
-async def test_a_body_is_kept_alive_and_told_of_its_loss(on_every_side):
+async def test_a_body_is_kept_alive_and_its_loss_is_raised(on_every_side):
     async def behaviour(locks, name):
         async def attempt(ttl):
             async with locks.lock(name, ttl=ttl, wait=LONG) as lease:
@@ -423,7 +423,7 @@ async def test_a_busy_lock_does_not_let_the_body_begin(locks, rival):
 
 
 @pytest.mark.decoded
-async def test_the_old_holder_is_told_that_the_lock_was_taken(locks, rival):
+async def test_the_old_holder_gets_taken_as_the_reason(locks, rival):
     old = await locks.acquire("a", ttl=20)
     new = await rival.take("a", ttl=20, holder="ops")
     assert new.fence > old.fence
@@ -436,7 +436,7 @@ async def test_the_old_holder_is_told_that_the_lock_was_taken(locks, rival):
     await new.release()
 
 
-async def test_a_release_is_told_that_the_lock_was_taken(locks, rival):
+async def test_a_release_gets_taken_as_the_reason(locks, rival):
     old = await locks.acquire("a", ttl=20)
     new = await rival.take("a")
     assert await reason_of(old.release) == "taken"
@@ -478,7 +478,7 @@ async def test_a_lease_that_expired_is_not_called_taken(locks, rival, admin):
     assert await reason_of(old.renew) == "expired"
 
 
-async def test_a_taker_whose_own_lease_ends_is_not_told_that_it_was_taken(locks, rival, admin):
+async def test_a_taker_whose_own_lease_ends_does_not_get_taken_as_the_reason(locks, rival, admin):
     await locks.acquire("a", ttl=20)
     taker = await rival.take("a", ttl=20)
     admin.delete("lock:{a}")

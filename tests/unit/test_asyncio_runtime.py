@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from leasehold.runtime.asyncio_runtime import Tasks, end_tasks
+from leasehold.runtime.asyncio_runtime import AsyncioConcurrency, end_tasks
 
 
 async def try_for_ever(losses: int) -> None:
@@ -29,7 +29,7 @@ async def test_a_task_that_loses_a_cancellation_is_ended_all_the_same(losses: in
 
 
 async def test_closing_ends_all_of_them() -> None:
-    tasks = Tasks()
+    tasks = AsyncioConcurrency()
     for losses in (0, 1):
         tasks.spawn(try_for_ever(losses))
     await asyncio.sleep(0)

@@ -9,10 +9,10 @@ from tests.simulation.model import ModelStore
 from tests.simulation.model_lock import ModelLock
 
 from leasehold.core import acquire as acquiring
-from leasehold.core import engine, renewal
-from leasehold.core.orphan_cleanup import Settler
+from leasehold.core import engine, multi_lock, renewal
+from leasehold.core.orphan_cleanup import OrphanCleaner
 from leasehold.core.replies import DONE, Ended
-from leasehold.core.waiters import WaitingRoom
+from leasehold.core.waiters import WaiterPoller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ class RecreatingStore(ModelStore):
 def count_from_the_reply(patch: pytest.MonkeyPatch) -> None:
     """A slow reply lengthens the lease."""
     honest = acquiring.trusted_grant
-    for module in (acquiring, engine):
+    for module in (acquiring, engine, multi_lock):
         patch.setattr(module, "trusted_grant", lambda answer, _sent_at, now: honest(answer, now, now))
 
 
@@ -104,22 +104,22 @@ def allow_for_no_drift(patch: pytest.MonkeyPatch) -> None:
 def never_look(patch: pytest.MonkeyPatch) -> None:
     """Those who wait rely on being told."""
 
-    async def look(room: WaitingRoom) -> None:
+    async def look(room: WaiterPoller) -> None:
         room._expires_at.clear()
 
-    patch.setattr(WaitingRoom, "_look", look)
+    patch.setattr(WaiterPoller, "_poll", look)
 
 
 def never_settle(patch: pytest.MonkeyPatch) -> None:
     """Nobody cleans up after a request that ended in doubt."""
-    patch.setattr(Settler, "adopt", lambda _settler, _orphan: None)
+    patch.setattr(OrphanCleaner, "add", lambda _orphan_cleaner, _orphan: None)
 
 
 def never_give_up(patch: pytest.MonkeyPatch) -> None:
     """Whoever waits waits for ever."""
-    wait = WaitingRoom.wait
+    wait = WaiterPoller.wait
     patch.setattr(
-        WaitingRoom, "wait", lambda room, waiter, _timeout, remaining: wait(room, waiter, 1e6, remaining)
+        WaiterPoller, "wait", lambda room, waiter, _timeout, remaining: wait(room, waiter, 1e6, remaining)
     )
 
 

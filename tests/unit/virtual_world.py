@@ -22,7 +22,7 @@ from leasehold.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Sequence
 
-    from leasehold.core.replies import Ask, Line, News, Renewal
+    from leasehold.core.replies import LockWaiters, Notification, Renewal, Request
 
 
 class CancelledHere(BaseException):
@@ -248,7 +248,7 @@ class ScriptedStore:
         self.usual: dict[str, Any] = {"renew": DONE, "release": DONE, "open": None}
         self.calls: list[Call] = []
         self.keeps_order = True
-        self.tell: Callable[[News], None] = lambda _news: None
+        self.tell: Callable[[Notification], None] = lambda _news: None
 
     def answer(self, verb: str, *answers: Any) -> None:
         self._script[verb].extend(answers)
@@ -275,7 +275,7 @@ class ScriptedStore:
     async def open(self) -> None:
         await self._reply("open")
 
-    def listen(self, tell: Callable[[News], None]) -> None:
+    def listen(self, tell: Callable[[Notification], None]) -> None:
         self.tell = tell
 
     async def acquire(
@@ -301,10 +301,10 @@ class ScriptedStore:
             wait=wait,
         )
 
-    async def acquire_all(self, asks: Sequence[Ask]) -> Any:
+    async def acquire_all(self, asks: Sequence[Request]) -> Any:
         return await self._reply("acquire_all", asks=list(asks))
 
-    async def look(self, lines: Sequence[Line]) -> Any:
+    async def look(self, lines: Sequence[LockWaiters]) -> Any:
         return await self._reply("look", lines=list(lines))
 
     async def page(self, pattern: str, cursor: int) -> Any:
@@ -347,7 +347,7 @@ class ScriptedStore:
 RETRY = Backoff(first=0.01, cap=0.05)
 
 
-def make_engine(world: World, store: ScriptedStore, *, patience: float = 2.0) -> Engine[LeaseState]:
+def make_engine(world: World, store: ScriptedStore, *, timeout: float = 2.0) -> Engine[LeaseState]:
     """An engine as a client makes it, in this world."""
     return Engine(
         store,
@@ -356,8 +356,8 @@ def make_engine(world: World, store: ScriptedStore, *, patience: float = 2.0) ->
         world,
         make_lease=LeaseState,
         holder=lambda: "tester",
-        patience=patience,
-        retry=RETRY,
+        timeout=timeout,
+        backoff=RETRY,
     )
 
 

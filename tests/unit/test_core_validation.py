@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.unit.virtual import asking, granted, taking
+from tests.unit.virtual_world import asking, granted, taking
 
 import leasehold
 from leasehold.core import validation
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.errors import InvalidRequest
 
 NOT_DURATIONS = [
@@ -250,11 +250,11 @@ def test_a_coroutine_that_suspends_is_an_error_in_a_thread():
         await asyncio.sleep(0)
 
     with pytest.raises(RuntimeError, match="suspended"):
-        run(suspends())
+        run_sync(suspends())
 
 
 def test_a_coroutine_that_never_suspends_gives_its_result_in_a_thread():
     async def answers():
         return 42
 
-    assert run(answers()) == 42
+    assert run_sync(answers()) == 42

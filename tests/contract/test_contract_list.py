@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from tests.contract.lines import LONG, end_hold, join, run_out, token
+from tests.contract.queues import LONG, end_hold, join, run_out, token
 
 from leasehold import InvalidRequest
 
@@ -203,7 +203,7 @@ async def test_a_lock_that_is_there_all_the_time_is_listed_while_others_come_and
         await coming
 
 
-async def test_keys_of_somebody_else_are_passed_over(locks, admin):
+async def test_keys_of_other_programs_are_ignored(locks, admin):
     """What looks like a lock's key and is none: another type, another tag behind, bytes that are no text."""
     await locks.acquire("a", ttl=60)
     admin.hset("lock:{hash}", "field", "value")

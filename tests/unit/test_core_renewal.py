@@ -7,17 +7,17 @@ from itertools import pairwise
 
 import pytest
 from tests.support.waiting import LIMIT
-from tests.unit.virtual import NEVER, Later, asking, granted
+from tests.unit.virtual_world import NEVER, Later, asking, granted
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.lease import LeaseState
 from leasehold.core.replies import DONE, Ended
-from leasehold.core.sync_runner import run
+from leasehold.core.sync_runner import run_sync
 from leasehold.core.validity import trusted_for
 from leasehold.errors import StoreRefused, StoreUnavailable
 from leasehold.runtime.randomness import SystemRandom
-from leasehold.runtime.thread_runtime import ThreadClock, Threads
+from leasehold.runtime.thread_runtime import ThreadClock, ThreadConcurrency
 
 SILENCE = StoreUnavailable("no answer")
 
@@ -75,7 +75,7 @@ def test_renewals_count_from_before_they_were_sent(world, store, hold):
     assert lease.valid_until == pytest.approx(1_001 + trusted_for(3))
 
 
-def test_a_released_lease_is_not_renewed_any_more(world, store, engine, hold):
+def test_a_released_lease_is_no_longer_renewed(world, store, engine, hold):
     lease = hold()
     world.advance(1.5)
     world.run(engine.release(lease))
@@ -84,7 +84,7 @@ def test_a_released_lease_is_not_renewed_any_more(world, store, engine, hold):
     assert lease.told == [("released", pytest.approx(1_001.5))]
 
 
-def test_the_keeper_goes_on_after_a_lease_was_released_before_its_renewal(world, store, engine, hold):
+def test_the_renewer_goes_on_after_a_lease_was_released_before_its_renewal(world, store, engine, hold):
     """An entry of the timetable that was overtaken by events must not look like the end of the day."""
     first = hold("first", ttl=3)
     world.advance(0.5)
@@ -128,7 +128,7 @@ def test_leases_with_different_ttls_are_renewed_at_their_own_times(world, store,
     assert names_renewed(store).count("slow") == 1
 
 
-def test_a_renewal_that_was_due_in_somebody_elses_turn_is_made_up_for(world, store, hold):
+def test_a_renewal_that_was_due_during_another_turn_is_made_up_for(world, store, hold):
     """As long as an upgrade or a renewal by hand talks to the store, the keeper must not: but it must come after."""
     lease = hold(ttl=3)
     world.advance(0.9)
@@ -142,7 +142,7 @@ def test_a_renewal_that_was_due_in_somebody_elses_turn_is_made_up_for(world, sto
     assert len(renewed_at(store)) == 5
 
 
-def test_a_turn_given_back_in_another_thread_while_the_keeper_asks_for_it_is_heard_of(
+def test_a_turn_given_back_in_another_thread_while_the_renewer_asks_for_it_is_noticed(
     world, store, hold, engine
 ):
     """Between being told no and noting it there would be nobody left to tell the keeper that the turn is over."""
@@ -165,7 +165,7 @@ def test_a_turn_given_back_in_another_thread_while_the_keeper_asks_for_it_is_hea
     assert renewed_at(store)[0] == pytest.approx(1_001)
 
 
-def test_a_lease_outlives_a_renewal_by_hand_that_got_no_answer_when_the_keeper_was_due(
+def test_a_lease_outlives_a_renewal_by_hand_that_got_no_reply_when_a_renewal_was_due(
     world, store, engine, hold
 ):
     lease = hold(ttl=3)
@@ -178,7 +178,7 @@ def test_a_lease_outlives_a_renewal_by_hand_that_got_no_answer_when_the_keeper_w
     assert not lease.is_lost
 
 
-def test_a_renewal_by_hand_when_the_keeper_was_due_is_not_repeated_by_it(world, store, engine, hold):
+def test_a_renewal_by_hand_when_a_renewal_was_due_is_not_repeated(world, store, engine, hold):
     lease = hold(ttl=3)
     world.advance(0.9)
     store.answer("renew", Later(0.2, DONE))
@@ -188,7 +188,7 @@ def test_a_renewal_by_hand_when_the_keeper_was_due_is_not_repeated_by_it(world, 
     assert len(renewed_at(store)) == 1
 
 
-def test_a_lease_released_in_the_turn_it_was_due_is_not_renewed_any_more(world, store, engine, hold):
+def test_a_lease_released_in_the_turn_it_was_due_is_no_longer_renewed(world, store, engine, hold):
     lease = hold(ttl=3)
     world.advance(0.9)
     lease.begin_exchange(world.signal())
@@ -240,7 +240,7 @@ def test_pauses_after_silence_are_at_most_a_second(world, store, hold):
     assert len(store.asked("renew")) >= 60
 
 
-def test_a_lease_that_cannot_be_renewed_is_lost_at_its_deadline_and_told_once(world, store, hold):
+def test_a_lease_that_cannot_be_renewed_is_lost_at_its_deadline_and_ended_once(world, store, hold):
     lease = hold(ttl=3)
     store.usual["renew"] = SILENCE
     world.advance(60)
@@ -288,7 +288,7 @@ def test_an_answer_to_a_process_that_was_paused_past_the_deadline_does_not_reviv
     assert len(store.asked("renew")) == 1
 
 
-def test_a_lease_that_was_taken_is_told_at_the_next_renewal(world, store, hold):
+def test_a_lease_that_was_taken_ends_at_the_next_renewal(world, store, hold):
     lease = hold(ttl=3)
     store.answer("renew", Ended.TAKEN)
     world.advance(60)
@@ -356,7 +356,7 @@ def test_renewing_stops_at_max_hold_and_says_so(world, store, hold):
     assert until_in_the_store <= 1_010 + 0.01 * 3 + 0.0121
 
 
-def test_the_keeper_stops_when_the_client_is_closed(world, store, engine, hold):
+def test_the_renewer_stops_when_the_client_is_closed(world, store, engine, hold):
     hold(ttl=3)
     world.advance(1.5)
     world.run(engine.close())
@@ -364,7 +364,7 @@ def test_the_keeper_stops_when_the_client_is_closed(world, store, engine, hold):
     assert len(store.asked("renew")) == 1
 
 
-def test_a_loss_is_told_in_a_thread_at_the_deadline_although_the_store_hangs():
+def test_a_loss_is_noticed_in_a_thread_at_the_deadline_although_the_store_hangs():
     """In threads a renewal blocks whoever does it; that must not keep the loss from those who wait for it."""
     answer_now = threading.Event()
 
@@ -387,17 +387,17 @@ def test_a_loss_is_told_in_a_thread_at_the_deadline_although_the_store_hangs():
         HangingStore(),
         clock,
         SystemRandom(),
-        Threads(),
+        ThreadConcurrency(),
         make_lease=LeaseState,
         holder=lambda: "tester",
-        patience=1.0,
-        retry=Backoff(first=0.01, cap=0.05),
+        timeout=1.0,
+        backoff=Backoff(first=0.01, cap=0.05),
     )
-    lease = run(engine.acquire("a", **asking(ttl=0.2, renew=True)))
+    lease = run_sync(engine.acquire("a", **asking(ttl=0.2, renew=True)))
     try:
-        assert run(engine.lost(lease, LIMIT)) == "expired"
+        assert run_sync(lease.wait_until_lost(LIMIT)) == "expired"
         assert not answer_now.is_set()  # told while the store still hangs
         print(f"told {clock.now() - lease.valid_until:.3f} s after the deadline")
     finally:
         answer_now.set()
-        run(engine.close())
+        run_sync(engine.close())
