@@ -116,6 +116,6 @@ async def test_everybody_is_told_though_one_could_not_be(team: Team, notices: No
         await tell(user_id)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(services.live._notices, "tell_rights_changed", tell_unless)
+        patch.setattr(services.live._notices, "announce_rights_changed", tell_unless)
         await announce_permission_change(services, people)
     assert await notices.told() == {team.ana.id, team.ben.id}

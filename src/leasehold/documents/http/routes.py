@@ -43,7 +43,7 @@ def add_lock_routes(
     )
     async def acquire_lock(
         document_id: DocumentId,
-        editor: Annotated[Editor, require("editor")],
+        editor: Annotated[Editor, asking],
         body: Annotated[schemas.AcquireRequest | None, Body()] = None,
     ) -> Response:
         """Start editing. Does not wait: if another editor holds the lock, the answer is 409 and names the holder."""
@@ -57,7 +57,7 @@ def add_lock_routes(
     @router.delete(_LOCK, response_model=schemas.Lock, responses=_REFUSED, dependencies=[require("viewer")])
     async def release_lock(
         document_id: DocumentId,
-        editor: Annotated[Editor, require("viewer")],
+        editor: Annotated[Editor, asking],
         reason: Annotated[Literal["released", "idle"], Query()] = "released",
     ) -> Response:
         """Stop editing. Changes nothing if the caller does not hold the lock."""
@@ -87,7 +87,7 @@ def add_lock_routes(
         dependencies=[require("owner", to_take=True)],
     )
     async def force_take_lock(
-        document_id: DocumentId, editor: Annotated[Editor, require("owner", to_take=True)], request: Request
+        document_id: DocumentId, editor: Annotated[Editor, asking], request: Request
     ) -> Response:
         """Take the lock from its holder, who is asked to save first. Disconnecting cancels it."""
         outcome = await cancel_on_disconnect(request, documents.force_take(document_id, editor))
