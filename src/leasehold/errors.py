@@ -316,7 +316,7 @@ class AlreadyExists(LeaseholdError):
 def describe_holder(holder: Holder | None) -> str:
     """Return one readable line for a holder."""
     if holder is None:
-        return "nobody"
+        return "an unknown holder"
     if isinstance(holder, str):
         return holder
     return ", ".join(f"{key}={value}" for key, value in holder.items())

@@ -224,7 +224,7 @@ async def test_a_session_that_is_over_has_no_socket_and_no_ticket(app: FastAPI) 
 
 
 def _admission(principal: Any) -> Any:
-    from leasehold.documents.live.tickets import Admission
+    from leasehold.documents.store.tickets import Admission
 
     return Admission(principal, 0)
 

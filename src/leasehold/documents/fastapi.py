@@ -27,10 +27,10 @@ from leasehold.documents.live.authentication import SocketAuthenticator
 from leasehold.documents.live.endpoint import SocketEndpoint
 from leasehold.documents.live.hub import Hub
 from leasehold.documents.live.limits import SocketLimits
-from leasehold.documents.live.tickets import Tickets
 from leasehold.documents.live.worker_notices import RightsChanged, SessionsEnded, WorkerNotices
 from leasehold.documents.locks import DocumentLocks
 from leasehold.documents.ports import AccessPolicy, Authenticate, DocumentStore
+from leasehold.documents.store.tickets import Tickets
 from leasehold.documents.timings import Times
 
 __all__ = ["LockRouter", "SocketLimits", "install_problems", "lock_router"]

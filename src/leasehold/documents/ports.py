@@ -1,4 +1,4 @@
-"""What the host application provides: its users, its permissions, and the store of its documents."""
+"""Ports of the host application: its users, its permissions, and the store of its documents."""
 
 from __future__ import annotations
 

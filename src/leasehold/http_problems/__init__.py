@@ -14,8 +14,8 @@ MEDIA_TYPE = "application/problem+json"
 
 # The client itself retries an unreachable store all the time; this is for the HTTP caller.
 _STORE_RETRY_AFTER = 5
-_BUSY = "Somebody else is working on this right now"
-_FILE_BUSY = "Somebody else is working on this file right now"
+_BUSY = "In use by another holder"
+_FILE_BUSY = "File in use by another holder"
 _UNAVAILABLE = "Locks are not available"
 
 
@@ -39,7 +39,7 @@ OF_ERROR: dict[type[errors.LeaseholdError], ProblemKind] = {
     errors.FileTimeout: ProblemKind(409, _FILE_BUSY, 1),
     errors.UpgradeRefused: ProblemKind(409, "Another reader of this file is waiting to write it", 1),
     errors.InProgress: ProblemKind(409, "This is already in progress", 1),
-    errors.StaleFence: ProblemKind(409, "Somebody else has worked on this in the meantime"),
+    errors.StaleFence: ProblemKind(409, "A newer holder has changed this"),
     errors.FileChanged: ProblemKind(409, "The file has been changed in the meantime"),
     errors.LeaseLost: ProblemKind(503, "The lock was lost, so the work was stopped", 1),
     errors.StoreError: ProblemKind(503, _UNAVAILABLE, _STORE_RETRY_AFTER),

@@ -38,7 +38,7 @@ _OF_STATUS: dict[int, type[errors.LeaseholdError]] = {
 
 
 class Problem(BaseModel):
-    """``type`` and ``code`` are the same stable text. ``lock_holder`` is there if somebody holds the lock."""
+    """``type`` and ``code`` are the same stable text. ``lock_holder`` is there while the lock is held."""
 
     type: str
     code: str
@@ -111,7 +111,7 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def _describe_holder(state: LockState, viewer: Editor) -> str:
     holder = holder_of(state, viewer)
     if holder is None:
-        return "nobody is editing this document"
+        return "the document is not being edited"
     if holder.same_user:
         return "you are editing this document" + ("" if holder.tab_is_mine else " in another tab")
     return f"{holder.user_name} is editing this document"

@@ -13,11 +13,11 @@ from leasehold.documents.http import dependencies, problems, schemas
 from leasehold.documents.http.dependencies import DocumentId, UserDependency
 from leasehold.documents.http.disconnect import cancel_on_disconnect
 from leasehold.documents.http.problems import problem_responses
-from leasehold.documents.live.tickets import LIFETIME, Tickets
 from leasehold.documents.locks import DocumentLocks, heartbeat_as
 from leasehold.documents.outcomes import Busy
 from leasehold.documents.ports import Access, Principal, principal_of
 from leasehold.documents.state import Editor
+from leasehold.documents.store.tickets import LIFETIME, Tickets
 
 _LOCK = "/documents/{document_id}/lock"
 _ALWAYS = (401, 422, 429, 503)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from leasehold.documents.live.tickets import Admission
 from leasehold.documents.ports import principal_of
+from leasehold.documents.store.tickets import Admission
 from leasehold.errors import NotSignedIn
 
 if TYPE_CHECKING:
     from leasehold.documents.live.messages import Credentials
-    from leasehold.documents.live.tickets import Tickets
     from leasehold.documents.live.worker_notices import WorkerNotices
     from leasehold.documents.ports import Authenticate
+    from leasehold.documents.store.tickets import Tickets
 
 
 class SocketAuthenticator:

@@ -26,9 +26,9 @@ from leasehold.documents.live.messages import (
     Welcome,
 )
 from leasehold.documents.live.outbox import Outbox
-from leasehold.documents.live.tickets import Admission
 from leasehold.documents.ports import Principal
 from leasehold.documents.state import Editor
+from leasehold.documents.store.tickets import Admission
 from leasehold.errors import InvalidRequest, LeaseholdError, NotSignedIn
 
 if TYPE_CHECKING:

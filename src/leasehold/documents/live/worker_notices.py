@@ -15,7 +15,7 @@ from leasehold.valkey.transport.protocols import Call
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from leasehold.documents.live.tickets import Admission
+    from leasehold.documents.store.tickets import Admission
     from leasehold.valkey.transport.protocols import PubSubTransport
 
 _log = logging.getLogger("leasehold")

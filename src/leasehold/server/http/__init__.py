@@ -1,1 +1,1 @@
-"""What all routes share: middleware, fields, paging, problems, and rate limits."""
+"""Shared by all routes: middleware, fields, paging, problems, and rate limits."""
