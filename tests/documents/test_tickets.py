@@ -12,9 +12,9 @@ import redis.asyncio
 from tests.support.matrix import OURS
 
 import leasehold
-from leasehold.documents.live import tickets as module
 from leasehold.documents.live.worker_notices import RightsChanged, SessionsEnded, WorkerNotices
 from leasehold.documents.ports import Principal, principal_of
+from leasehold.documents.store import tickets as module
 from leasehold.documents.store.tickets import Admission, Tickets
 
 ANA = Principal("ana", "Ana Äöü", expires_at=time.time() + 3600, session_id="s-1")
