@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.files.both_sides import SIDES, file_locks
+from tests.support.servers import SERVERS
 from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
@@ -41,7 +42,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("flavour", ["valkey9", "redis62"])
+@pytest.mark.parametrize("flavour", SERVERS)
 async def test_an_outage_of_the_store_is_logged_once_and_ends_by_itself(
     own_server: Callable[..., Server],
     root: Path,

@@ -12,6 +12,7 @@ import random
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.simulation.agreement import DisagreementError, Fences, check_answers
 from tests.simulation.model import ModelStore
 from tests.simulation.stores import ServerWorld
@@ -167,6 +168,7 @@ class Sequence:
         return 1_000_000 + self.seed * TOKENS + number
 
 
+@pytest.mark.timeout(1_200)
 async def test_the_model_answers_as_the_scripts_do(any_server, count):
     """On a busy machine many sequences end early, so there are as many as it takes, and fewer at once."""
     length = count(full=40, quick=20)
