@@ -18,7 +18,7 @@ from tests.support.servers import FLAVOURS, SERVERS, Server
 from tests.support.tls import Certificates, TlsFront, make_certificates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from tests.server.served import Served, SharedService
     from tests.support.pages import Example
@@ -51,6 +51,19 @@ def pytest_collection_finish() -> None:
     """Exclude modules and collected tests from garbage collection: a full collection would visit all of them."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Report a failure once more if Python could not parse the test's source; otherwise the whole run would end.
+
+    Up to Python 3.11.7 `ast.parse` raises `SystemError` if another thread parses at the same time, as the shared
+    application does when it logs a traceback.
+    """
+    try:
+        return (yield)
+    except SystemError:
+        return pytest.TestReport.from_item_and_call(item, call)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
