@@ -18,7 +18,7 @@ from tests.support.servers import FLAVOURS, SERVERS, Server
 from tests.support.tls import Certificates, TlsFront, make_certificates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.server.served import Served, SharedService
     from tests.support.pages import Example
@@ -53,15 +53,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """Report a failure once more if Python could not parse the test's source; otherwise the whole run would end.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> pytest.TestReport:
+    """As pytest does, but twice if Python could not parse the source of a failed test; otherwise the whole run would end.
 
     Up to Python 3.11.7 `ast.parse` raises `SystemError` if another thread parses at the same time, as the shared
     application does when it logs a traceback.
     """
     try:
-        return (yield)
+        return pytest.TestReport.from_item_and_call(item, call)
     except SystemError:
         return pytest.TestReport.from_item_and_call(item, call)
 
