@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from leasehold.documents.state import LockState
 
-_log = logging.getLogger("leasehold")
+_log = logging.getLogger("leasehold.documents")
 
 # The store counts in milliseconds, and a read that comes a moment too early would have to be repeated.
 _MARGIN = 0.02

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from leasehold.documents.live.messages import Beat, ClientMessage
     from leasehold.documents.live.socket import Socket
 
-_log = logging.getLogger("leasehold")
+_log = logging.getLogger("leasehold.documents")
 
 
 class MessageHandlers:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leasehold.documents.locks import DocumentLocks
     from leasehold.documents.state import Event, LockState
 
-_log = logging.getLogger("leasehold")
+_log = logging.getLogger("leasehold.documents")
 
 # Events may be lost without a sign, so every state is read once in a while.
 _READ_EVERY = 30.0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leasehold.documents.access_control import PermissionCheck
     from leasehold.documents.live.socket import Socket
 
-_log = logging.getLogger("leasehold")
+_log = logging.getLogger("leasehold.documents")
 
 _RETRY = Backoff(first=0.1, cap=2)
 _TRIES = 6

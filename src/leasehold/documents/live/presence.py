@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from leasehold.documents.live.socket import Socket
     from leasehold.documents.live.worker_notices import Notice, WorkerNotices
 
-_log = logging.getLogger("leasehold")
+_log = logging.getLogger("leasehold.documents")
 
 # Notices may be lost without a sign, so ended logins are looked up once in a while.
 _CHECK_EVERY = 30.0

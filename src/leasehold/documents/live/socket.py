@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     VerifyCredentials = Callable[[Credentials], Awaitable[Admission]]
     Answer = Callable[["Socket", str], Awaitable[None]]
 
-_log = logging.getLogger("leasehold")
+_log = logging.getLogger("leasehold.documents")
 
 # Timers cannot be set further ahead than some weeks, and need not.
 _LONGEST_TIMER = 86400.0

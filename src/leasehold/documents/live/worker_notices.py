@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leasehold.documents.store.tickets import Admission
     from leasehold.valkey.transport.protocols import PubSubTransport
 
-_log = logging.getLogger("leasehold")
+_log = logging.getLogger("leasehold.documents")
 
 CHANNEL = "doc_lock:notices"
 """The channel on which workers and scripts publish notices."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leasehold.documents.state import Event
     from leasehold.valkey.transport.protocols import PubSubTransport
 
-_log = logging.getLogger("leasehold")
+_log = logging.getLogger("leasehold.documents")
 
 
 class EventBus:

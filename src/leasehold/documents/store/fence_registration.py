@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from leasehold.documents.state import Editor, LockState
     from leasehold.documents.store.lock_store import DocumentLockStore
 
-_log = logging.getLogger("leasehold")
+_log = logging.getLogger("leasehold.documents")
 
 # How long a cancelled caller waits until its call is undone; the undoing goes on without it.
 _UNDO_WITHIN = 2.0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         "granted", "busy", "extended", "lost", "released", "asked", "saved", "unsaved", "withdrawn", "gone"
     ]
 
-_log = logging.getLogger("leasehold")
+_log = logging.getLogger("leasehold.documents")
 
 
 class ScriptReply(NamedTuple):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from leasehold.server.services import Services
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("leasehold.server")
 _TIMEOUT = 3.0
 # The check is public, so frequent requests must not become work for the database.
 _CACHED_SECONDS = 0.5

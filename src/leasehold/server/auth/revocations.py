@@ -32,7 +32,7 @@ _MARGIN = 60.0
 # For a database query; then it is repeated on another connection.
 _TIMEOUT = 10.0
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("leasehold.server")
 
 
 class Revocations:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _PRUNE_EVERY = 3600.0
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("leasehold.server")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leasehold.documents.fastapi import LockRouter
     from leasehold.server.auth.revocations import Revocations
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("leasehold.server")
 
 
 class SocketLogout:

@@ -16,7 +16,7 @@ from leasehold.observe.request_id import REQUEST_ID_HEADER, is_safe, request_id
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("leasehold.server")
 
 _ID_HEADER = REQUEST_ID_HEADER.encode()
 _PROBLEM = MEDIA_TYPE.encode()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.requests import Request
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("leasehold.server")
 
 _REFUSALS = frozenset({401, 403, 429})
 _ALWAYS = (401, 422, 429, 503)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from leasehold.server.settings import Settings
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("leasehold.server")
 
 # Unexplained exits before any worker has served. An explained one is final at once, because it will not go away.
 _ATTEMPTS = 3

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("leasehold.server")
 
 # A little more than the application accepts, so that the application refuses.
 _MAX_SOCKET_MESSAGE = 256 * 1024

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from leasehold.server.http.paging import PageQuery
     from leasehold.server.services import Services
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("leasehold.server")
 
 _MEMBERS = select(
     MemberRow.user_id, MemberRow.role, MemberRow.created_at, UserRow.display_name, UserRow.email
