@@ -182,12 +182,14 @@ def test_a_session_that_was_killed_is_restored(cli: Cli, locks: Client, home: Pa
     for name in ("gone.md", "free.md"):
         assert cli.inside("files", "lock", name, "--ttl", "1", "--session", "ada").code == 0
     running = cli.start("files", "lock", "notes.md", "--ttl", "200", "--session", "ada", "--", "sleep", "600")
-    eventually(lambda: held("notes.md"))
+
+    def recorded_fences() -> dict[str, str | None]:
+        entries = lines(cli.inside("files", "history", "--session", "ada", "--json").out)
+        return {entry["path"].rpartition("/")[2]: entry["fence"] for entry in entries}
+
+    # Not only until it is held: the fence reaches the history after the grant, and the kill could come between the two.
+    fences: dict[str, Any] = eventually(lambda: (found := recorded_fences()).get("notes.md") and found)
     running.kill()
-    fences = {
-        entry["path"]: entry["fence"]
-        for entry in lines(cli.inside("files", "history", "--session", "ada", "--json").out)
-    }
     eventually(lambda: not held("gone.md") and not held("free.md"))
     FileLocks(locks, root="/").session("bob").acquire_write(home / "gone.md", ttl=200)
     told = cli.inside("files", "restore", "--session", "ada", "--wait", "0.1", "--json")
@@ -198,8 +200,8 @@ def test_a_session_that_was_killed_is_restored(cli: Cli, locks: Client, home: Pa
         "gone.md": "lost",
         "free.md": "reacquired",
     }
-    assert reports["notes.md"]["fence"] == fences[f"{home}/notes.md"]
-    assert int(reports["free.md"]["fence"]) > int(fences[f"{home}/free.md"])
+    assert reports["notes.md"]["fence"] == fences["notes.md"]
+    assert int(reports["free.md"]["fence"]) > int(fences["free.md"])
     assert reports["gone.md"]["lost_to"]["session"] == "bob"
     assert held("notes.md")
     again = cli.inside("files", "restore", "--session", "ada")
