@@ -16,7 +16,6 @@ from pydantic import BaseModel
 import leasehold
 from leasehold.documents import Access, Editor, Grant, Rescued, Save, Saved
 from leasehold.documents.fastapi import install_problems, lock_router
-from leasehold.documents.http.dependencies import digest_of
 from leasehold.documents.uvicorn import SocketProtocol
 
 
@@ -99,7 +98,7 @@ def create_app(store_url: str | None = None) -> FastAPI:
     async def write(
         edit: Edit, user: Annotated[User, Depends(signed_in)], leasehold_tab: Annotated[str, Header()] = ""
     ) -> Saved | Rescued:
-        editor = Editor(user.id, user.name, digest_of(leasehold_tab))
+        editor = Editor.at_tab(user.id, user.name, leasehold_tab)
         save = Save("home", editor, edit.content, edit.base_version, edit.fence)
         return (await router.documents.save(save, release=edit.release)).outcome
 

@@ -16,7 +16,6 @@ from tests.support.waiting import LIMIT
 import leasehold
 from leasehold.documents import Editor, Save, Times
 from leasehold.documents.fastapi import install_problems, lock_router
-from leasehold.documents.http.dependencies import digest_of
 from leasehold.documents.http.schemas import ExtendedLock, GrantedLock, Lock, LockHistory, TakenLock, Ticket
 
 HOLDER = {"user_id": "ana", "user_name": "Ana"}
@@ -141,7 +140,7 @@ async def test_a_holder_who_saves_and_yields_is_followed_by_the_owner(worker) ->
     asked = await ana.hear("document_force_save_requested")
     assert asked["lock"]["taking"]["user_name"] == "Olga"
     assert 0 < asked["lock"]["taking"]["seconds_left"] <= TIMES.save_within
-    editor = Editor("ana", "Ana", digest_of("one"))
+    editor = Editor.at_tab("ana", "Ana", "one")
     await worker.router.documents.save(Save("doc", editor, "last words", 0, fence), release=True)
     taken = TakenLock.model_validate((await asyncio.wait_for(taking, LIMIT)).json())
     assert (taken.saved, taken.content_version) == (True, 1)
@@ -341,7 +340,7 @@ async def test_names_of_tabs_and_tickets_appear_nowhere(worker, valkey, caplog) 
     for secret in (canary, ticket):
         assert secret not in told
         assert secret not in kept
-    assert digest_of(canary) not in told
+    assert Editor.at_tab("", "", canary).tab not in told
 
 
 async def test_grants_takes_and_refusals_are_audited(valkey, caplog) -> None:

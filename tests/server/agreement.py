@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.server.model import ENDED, Answer, Model, Tab
 
-from leasehold.documents.http.dependencies import digest_of
+from leasehold.documents.state import Editor
 
 if TYPE_CHECKING:
     import httpx
@@ -149,7 +149,8 @@ class Agreement:
         """Every text that was acknowledged is there, once, and nothing else is."""
         row, ids = self._model.row, self._ids
         number, content, fence, user_id, tab = document
-        holder = (None, None) if row.tab is None else (ids[row.tab.user], digest_of(row.tab.name))
+        editor = row.tab and Editor.at_tab(ids[row.tab.user], "", row.tab.name)
+        holder = (None, None) if editor is None else (editor.user_id, editor.tab)
         told: Any = (number, json.loads(content), fence, user_id, tab)
         expected: Any = (row.version, row.content, row.fence, *holder)
         assert told == expected, f"\n{told}\n{expected}"

@@ -12,7 +12,7 @@ from tests.support.waiting import LIMIT
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from leasehold.documents.http.dependencies import digest_of
+from leasehold.documents.state import Editor
 
 if TYPE_CHECKING:
     from tests.server.model import Tab
@@ -144,7 +144,11 @@ class Browser:
             signed_in[name] for name in ("id", "access_token", "csrf_token")
         )
         self._secrets.add(
-            self.tab.name, digest_of(self.tab.name), self._token, self._csrf, *self._http.cookies.values()
+            self.tab.name,
+            Editor.at_tab("", "", self.tab.name).tab,
+            self._token,
+            self._csrf,
+            *self._http.cookies.values(),
         )
         self._http.headers["Authorization"] = f"Bearer {self._token}"
 

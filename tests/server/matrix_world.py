@@ -11,7 +11,6 @@ from sqlalchemy import delete, select
 from tests.server.api import PASSWORD
 from tests.server.matrix import CALLERS, NOBODY, ROLES, SIGNED_OUT, Operation, Place, Rule, Target
 
-from leasehold.documents.http.dependencies import digest_of
 from leasehold.documents.state import Editor
 from leasehold.server.auth.cookies import CSRF, REFRESH
 from leasehold.server.db.engine import reading, writing
@@ -197,7 +196,7 @@ class World:
     async def hold(self, document_id: str, caller: str) -> str:
         """The fence."""
         user = self._people[caller]
-        editor = Editor(user.id, user.display_name, digest_of(TAB))
+        editor = Editor.at_tab(user.id, user.display_name, TAB)
         granted = await self._services.locks.acquire(document_id, editor)
         return str(granted.fence)
 

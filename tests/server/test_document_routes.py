@@ -11,7 +11,6 @@ from tests.server.conftest import ON_SQLITE
 from tests.server.team import Team, acquire, make_team, problem, save
 from tests.support.waiting import LIMIT
 
-from leasehold.documents.http.dependencies import digest_of
 from leasehold.documents.state import Editor
 from leasehold.server.db.models import new_id
 
@@ -192,7 +191,7 @@ class TestDeleting:
     @pytest.mark.both_databases
     async def test_a_grant_in_between_keeps_it(self, team: Team, app: FastAPI) -> None:
         document_id = await team.document()
-        locks, editor = app.state.services.locks, Editor(team.ana.id, "Ana", digest_of("tab of Ana"))
+        locks, editor = app.state.services.locks, Editor.at_tab(team.ana.id, "Ana", "tab of Ana")
         is_free, go = asyncio.Event(), asyncio.Event()
         look = locks.states
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -48,6 +49,12 @@ class Editor(Person):
     """
 
     tab: str = ""
+
+    @classmethod
+    def at_tab(cls, user_id: str, user_name: str, tab_name: str | None) -> Editor:
+        """Return the person at the tab that calls itself ``tab_name``: in HTTP, the header ``Leasehold-Tab``."""
+        tab = hashlib.sha256(tab_name.encode()).hexdigest()[:32] if tab_name else ""
+        return cls(user_id, user_name, tab)
 
     @property
     def person(self) -> Person:

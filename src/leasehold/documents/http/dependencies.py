@@ -1,6 +1,5 @@
 """Dependencies of the lock routes: the calling editor, and the role that a route requires."""
 
-import hashlib
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -21,17 +20,12 @@ UserDependency = Callable[..., Any]
 Tab = Annotated[str | None, Header(alias="Leasehold-Tab", max_length=MAX_LENGTH, pattern=PATTERN)]
 
 
-def digest_of(tab: str | None) -> str:
-    """The digest that stands for a tab's name, which is kept nowhere; empty for a tab without a name."""
-    return hashlib.sha256(tab.encode()).hexdigest()[:32] if tab else ""
-
-
 def editor_dependency(current_user: UserDependency) -> Callable[..., Any]:
     """A dependency that returns the calling `Editor`: the user and the tab."""
 
     async def current_editor(user: Annotated[Any, Depends(current_user)], tab: Tab = None) -> Editor:
         principal = principal_of(user)
-        return Editor(principal.user_id, principal.user_name, digest_of(tab))
+        return Editor.at_tab(principal.user_id, principal.user_name, tab)
 
     return current_editor
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from leasehold.documents import audit
-from leasehold.documents.http.dependencies import digest_of
 from leasehold.documents.http.problems import problem_of
 from leasehold.documents.live.limits import MessageRateLimiter
 from leasehold.documents.live.messages import (
@@ -194,7 +193,7 @@ class Socket:
 
     def _log_in(self, admission: Admission, tab: str | None) -> None:
         self.admission = admission
-        self.editor = Editor(admission.principal.user_id, admission.principal.user_name, digest_of(tab))
+        self.editor = Editor.at_tab(admission.principal.user_id, admission.principal.user_name, tab)
 
     def _refuse(self, error: LeaseholdError) -> None:
         self.reply_error(error)
