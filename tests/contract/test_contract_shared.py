@@ -211,7 +211,7 @@ async def test_a_reader_joins_the_readers_that_were_let_in_from_the_queue(locks,
     assert await locks.try_acquire("a", **SHARED) is not None
 
 
-async def test_a_writer_who_gives_up_lets_the_readers_behind_it_in(on_every_side):
+async def test_a_writer_that_gives_up_lets_the_readers_behind_it_read(on_every_side):
     async def behaviour(locks, name):
         async def hold(lock):
             return await locks.acquire(lock, ttl=300, holder="first", **SHARED)

@@ -51,16 +51,16 @@ def write_late(parent: Any, root: str) -> None:
         nonlocal has_asked
         if not has_asked:
             has_asked = True
-            parent.tell(checked=True)
-            parent.hear()
+            parent.send(checked=True)
+            parent.receive()
 
     file = FileRoot(root).identify("notes.txt")
     try:
         written = write_atomically(file, b"late", check=check, seen=sha256_of(b"old"))
     except LeaseholdError as error:
-        parent.tell(refused=error.code, message=str(error))
+        parent.send(refused=error.code, message=str(error))
     else:
-        parent.tell(written=written)
+        parent.send(written=written)
 
 
 def test_a_writer_that_wakes_up_after_the_next_one_has_written_changes_nothing(
@@ -69,7 +69,7 @@ def test_a_writer_that_wakes_up_after_the_next_one_has_written_changes_nothing(
     late = spawn(write_late, str(root))
     assert late.read() == {"checked": True}
     write_atomically(file, b"next", check=always, seen=sha256_of(b"old"))
-    late.tell()
+    late.send()
     told = late.read()
     assert told["refused"] == "file_changed"
     assert "belongs to a later writer by now" in told["message"]
@@ -83,7 +83,7 @@ def test_a_writer_that_wakes_up_before_the_next_one_writes_is_noticed_by_it(
     late = spawn(write_late, str(root))
     assert late.read() == {"checked": True}
     seen = read_contents(file).sha256
-    late.tell()
+    late.send()
     assert late.read() == {"written": sha256_of(b"late")}
     with pytest.raises(FileChanged):
         write_atomically(file, b"next", check=always, seen=seen)
@@ -111,7 +111,7 @@ def test_writers_of_files_whose_names_differ_in_case_only_do_not_disturb_each_ot
     writer = spawn(write_late, str(root))
     assert writer.read() == {"checked": True}
     write_atomically(FileRoot(root).identify("NOTES.txt"), b"new", check=always)
-    writer.tell()
+    writer.send()
     assert writer.read() == {"written": sha256_of(b"late")}
     assert (root / "NOTES.txt").read_bytes() == b"new"
 
@@ -123,7 +123,7 @@ def write_for_ever(parent: Any, root: str) -> None:
     from leasehold.files.paths.identity import FileRoot
 
     file = FileRoot(root).identify("notes.txt")
-    parent.tell(ready=True)
+    parent.send(ready=True)
     for number in itertools.count():
         write_atomically(file, b"%d " % number * 50_000, check=lambda: None)
 

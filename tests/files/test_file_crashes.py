@@ -32,14 +32,14 @@ def nursery(parent: Any) -> None:
 
     import leasehold.files  # noqa: F401 - before the fork
 
-    while (orders := parent.hear()) is not None:
+    while (orders := parent.receive()) is not None:
         pid = os.fork()
         if pid == 0:
             try:
                 asyncio.run(mortal(*orders))
             finally:
                 os._exit(1)
-        parent.tell(status=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        parent.send(status=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 async def mortal(url: str, root: str, secret: str, verb: str, step: int, phase: str) -> None:
@@ -103,7 +103,7 @@ def die() -> Iterator[Callable[..., Awaitable[None]]]:
     with Child.spawn(nursery) as child:
 
         async def one(shop: Shop, secret: str, verb: str, step: int, phase: str) -> None:
-            child.tell([shop.server.url, str(shop.root), secret, verb, step, phase])
+            child.send([shop.server.url, str(shop.root), secret, verb, step, phase])
             assert await child.aread(LIMIT) == {"status": -signal.SIGKILL}, child.stderr()
 
         yield one

@@ -132,14 +132,14 @@ def sleeper(parent: Any, url: str, root: str) -> None:
     with leasehold.blocking.connect(url) as locks:
         session = FileLocks(locks, root=root).session("sleeper")
         session.acquire_write("a.txt", ttl=3)
-        parent.tell(state="holding")
-        parent.hear()
+        parent.send(state="holding")
+        parent.receive()
         try:
             session.write_file("a.txt", b"late")
         except leasehold.LeaseLost:
-            parent.tell(outcome="lost")
+            parent.send(outcome="lost")
         else:
-            parent.tell(outcome="written")
+            parent.send(outcome="written")
 
 
 async def test_a_process_that_was_paused_does_not_write_when_it_wakes_up(
@@ -153,7 +153,7 @@ async def test_a_process_that_was_paused_does_not_write_when_it_wakes_up(
         async with session.write("a.txt", wait=LIMIT):
             await session.write_file("a.txt", b"mine")
             child.resume()
-            child.tell("go")
+            child.send("go")
             assert (await child.aread())["outcome"] == "lost"
     assert (root / "a.txt").read_bytes() == b"mine"
 

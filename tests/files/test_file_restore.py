@@ -40,7 +40,7 @@ async def agent(parent: Any, url: str, root: str, secret: str) -> None:
         waiting = asyncio.ensure_future(session.acquire_write("busy.txt", wait=600))
         fences = {lease.path: lease.fence for lease in (alive, reading, short, taken)}
         await asyncio.sleep(0)
-        parent.tell(fences=fences)
+        parent.send(fences=fences)
         await waiting
 
 

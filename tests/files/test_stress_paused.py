@@ -42,13 +42,13 @@ def write_and_stop(parent: Any, url: str, root: str) -> None:
         lease = session.acquire_write("notes", ttl=6)
         session.read_file("notes")
         os.rename = rename_later
-        parent.tell(fence=lease.fence)
+        parent.send(fence=lease.fence)
         try:
             session.write_file("notes", b"by the paused one")
         except LeaseholdError as error:
-            parent.tell(code=error.code, notes=getattr(error, "__notes__", []))
+            parent.send(code=error.code, notes=getattr(error, "__notes__", []))
         else:
-            parent.tell(code="written", notes=[])
+            parent.send(code="written", notes=[])
 
 
 def is_stopped(pid: int) -> bool:

@@ -523,23 +523,23 @@ async def test_a_blocking_acquire_that_is_interrupted_leaves_nothing_behind(
         from leasehold import blocking
 
         with blocking.connect(url, timeout=5) as locks:
-            parent.tell(ready=True)
-            parent.hear()
+            parent.send(ready=True)
+            parent.receive()
             try:
                 locks.acquire("deal", ttl=60, wait=0)
             except KeyboardInterrupt:
-                parent.tell(interrupted=True)
-            parent.hear()
+                parent.send(interrupted=True)
+            parent.receive()
 
     through = proxy(valkey)
     child = spawn(work, through.url)
     assert await child.aread() == {"ready": True}
     through.stall("replies")
-    child.tell()
+    child.send()
     await eventually_async(lambda: is_held(valkey) or None)
     os.kill(child.pid, signal.SIGINT)
     assert await child.aread() == {"interrupted": True}
     through.flow()
     await granted_and_cleaned_up(valkey)
-    child.tell()
+    child.send()
     assert await asyncio.to_thread(child.wait) == 0

@@ -472,19 +472,19 @@ def fork_blocking(parent: Any, url: str) -> None:
             told["own"] = own.remaining() > 10
             told["holder"] = locks.inspect("other").holder.endswith(f":{os.getpid()}")
         locks.close()
-        parent.tell(**told)
+        parent.send(**told)
         os._exit(0)
     os.waitpid(child, 0)
     lease.check()
     lease.renew()
-    parent.tell(fence=locks.inspect("deal").fence == lease.fence)
+    parent.send(fence=locks.inspect("deal").fence == lease.fence)
     try:
         with locks.lock("block", ttl=20) as lease:
             child = os.fork()
             if child == 0:
                 sys.exit()
             os.waitpid(child, 0)
-            parent.tell(still_held=locks.inspect("block").fence == lease.fence)
+            parent.send(still_held=locks.inspect("block").fence == lease.fence)
     except BaseException:
         if child == 0:
             os._exit(0)
@@ -523,19 +523,19 @@ def fork_async(parent: Any, url: str) -> None:
             child = os.fork()
             if child == 0:
                 told = asyncio.run(afresh(locks, lease))
-                parent.tell(**told)
+                parent.send(**told)
                 os._exit(0)
             os.waitpid(child, 0)
             assert [info.fence for info in await asyncio.gather(*under_way)] == [lease.fence] * 5
             lease.check()
             await lease.renew()
-            parent.tell(fence=(await locks.inspect("deal")).fence == lease.fence)
+            parent.send(fence=(await locks.inspect("deal")).fence == lease.fence)
             async with locks.lock("block", ttl=20) as held:
                 child = os.fork()
                 if child == 0:
                     os._exit(0)
                 os.waitpid(child, 0)
-                parent.tell(still_held=(await locks.inspect("block")).fence == held.fence)
+                parent.send(still_held=(await locks.inspect("block")).fence == held.fence)
 
     asyncio.run(main())
 
@@ -570,8 +570,8 @@ def fork_in_a_renewal(parent: Any, url: str) -> None:
 
     with blocking.connect(url, timeout=50) as locks:
         lease = locks.acquire("deal", ttl=9, renew=True)
-        parent.tell(held=True)
-        parent.hear()  # until the renewal is under way, and stuck
+        parent.send(held=True)
+        parent.receive()  # until the renewal is under way, and stuck
         child = os.fork()
         if child == 0:
             signal.alarm(40)
@@ -580,10 +580,10 @@ def fork_in_a_renewal(parent: Any, url: str) -> None:
             except LeaseLost:
                 os._exit(0)
             os._exit(1)
-        parent.tell(child_ended=os.waitpid(child, 0)[1])
-        parent.hear()
+        parent.send(child_ended=os.waitpid(child, 0)[1])
+        parent.receive()
         lease.release()
-        parent.tell(released=True)
+        parent.send(released=True)
 
 
 def test_a_child_forked_in_the_middle_of_a_renewal_does_not_wait_for_its_end(
@@ -595,11 +595,11 @@ def test_a_child_forked_in_the_middle_of_a_renewal_does_not_wait_for_its_end(
     through.stall("replies")
     valkey.call("CONFIG", "RESETSTAT")
     eventually(lambda: "cmdstat_evalsha" in valkey.info("commandstats"))
-    forking.tell()
+    forking.send()
     told = forking.read()
     through.flow()
     assert told == {"child_ended": 0}  # 14, if it had to be ended by the alarm
-    forking.tell()
+    forking.send()
     assert forking.read() == {"released": True}
 
 
@@ -614,14 +614,14 @@ def test_the_server_notices_the_death_of_a_parent_whose_child_lives_on(
         import leasehold
 
         async with leasehold.connect(url, client_name="elder"):
-            parent.tell(connected=True)
-            parent.hear()
+            parent.send(connected=True)
+            parent.receive()
             child = os.fork()
             if child == 0:
                 time.sleep(600)
                 os._exit(0)
-            parent.tell(child=child)
-            parent.hear()
+            parent.send(child=child)
+            parent.receive()
 
     def work_blocking(parent: Any, url: str) -> None:
         import os
@@ -630,21 +630,21 @@ def test_the_server_notices_the_death_of_a_parent_whose_child_lives_on(
         from leasehold import blocking
 
         with blocking.connect(url, client_name="elder"):
-            parent.tell(connected=True)
-            parent.hear()
+            parent.send(connected=True)
+            parent.receive()
             child = os.fork()
             if child == 0:
                 time.sleep(600)
                 os._exit(0)
-            parent.tell(child=child)
-            parent.hear()
+            parent.send(child=child)
+            parent.receive()
 
     elder = spawn(work_async if kind == "async" else work_blocking, valkey.url)
     elder.read()
     # A blocking client also has a subscriber, which connects a moment later. A child forked during that would
     # inherit a socket that is not tracked yet.
     eventually(lambda: clients_named(valkey, "elder") == (1 if kind == "async" else 2))
-    elder.tell()
+    elder.send()
     child = elder.read()["child"]
     try:
         elder.kill()

@@ -57,10 +57,10 @@ def fork_and_ask_twice(parent: Any, url: str, first: str) -> None:
                 told.append("done")
             except LeaseLost:
                 told.append("lost")
-        parent.tell(told=told)
+        parent.send(told=told)
         os._exit(0)
     os.waitpid(child, 0)
-    parent.hear()
+    parent.receive()
     lease.check()
     lease.release()
     locks.close()
@@ -87,10 +87,10 @@ def fork_and_ask_twice_async(parent: Any, url: str, first: str) -> None:
             lease = await locks.acquire("deal", ttl=20, renew=True)
             child = os.fork()
             if child == 0:
-                parent.tell(told=asyncio.run(ask(lease)))
+                parent.send(told=asyncio.run(ask(lease)))
                 os._exit(0)
             os.waitpid(child, 0)
-            parent.hear()
+            parent.receive()
             lease.check()
             await lease.release()
 
@@ -113,10 +113,10 @@ def fork_and_leave(parent: Any, url: str, first: str) -> None:
                     getattr(lease, first)()
                 raise KeyError  # and so it leaves the block
             os.waitpid(child, 0)
-            parent.hear()
+            parent.receive()
             lease.check()
     except KeyError:
-        parent.tell(told=["lost", "lost", "lost"])
+        parent.send(told=["lost", "lost", "lost"])
         os._exit(0)
     locks.close()
 
@@ -129,7 +129,7 @@ def test_a_forked_child_that_asks_again_after_a_refusal_never_deletes_the_lock_o
     forking = spawn(work, valkey.url, first)
     assert forking.read() == {"told": ["lost", "lost", "lost"]}
     assert valkey.call("EXISTS", LOCK)
-    forking.tell()
+    forking.send()
     assert forking.wait() == 0, forking.stderr()
     assert not valkey.call("EXISTS", LOCK)
 
@@ -166,8 +166,8 @@ def ask_among_signals(parent: Any, url: str) -> None:
     signal.signal(signal.SIGALRM, lambda *_: heard.append(1))
     with blocking.connect(url, timeout=2) as locks:
         locks.acquire("deal", ttl=20).release()
-        parent.tell(ready=True)
-        parent.hear()
+        parent.send(ready=True)
+        parent.receive()
         signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
         started_at = time.monotonic()
         try:
@@ -177,8 +177,8 @@ def ask_among_signals(parent: Any, url: str) -> None:
         else:
             took = None
         signal.setitimer(signal.ITIMER_REAL, 0)
-        parent.tell(took=took, heard=len(heard))
-        parent.hear()
+        parent.send(took=took, heard=len(heard))
+        parent.receive()
 
 
 def test_signals_do_not_prolong_a_blocking_timeout(
@@ -191,14 +191,14 @@ def test_signals_do_not_prolong_a_blocking_timeout(
     through.stall()
     release = threading.Timer(30, through.flow)
     release.start()
-    asking.tell()
+    asking.send()
     told = asking.read()
     release.cancel()
     through.flow()
     assert told["took"] is not None, "it was granted when the stall was over"
     assert told["took"] < 20
     assert told["heard"] >= 3
-    asking.tell()
+    asking.send()
     assert asking.wait() == 0, asking.stderr()
 
 

@@ -125,11 +125,11 @@ def hold_connection(parent: Any, data_dir: str) -> None:
 
     from leasehold.valkey.embedded import ensure_running
 
-    parent.tell(at="start")
-    parent.hear()
+    parent.send(at="start")
+    parent.receive()
     client = redis.Redis(unix_socket_path=str(ensure_running(data_dir, timeout=60)))
-    parent.tell(server=client.info("server")["process_id"])
-    parent.hear()
+    parent.send(server=client.info("server")["process_id"])
+    parent.receive()
     client.close()
 
 
@@ -244,7 +244,7 @@ def test_two_processes_share_one_server(data_dir: Path, spawn: Callable[..., Chi
     pids: list[int] = []
     for child in (first, second):
         child.read()
-        child.tell()
+        child.send()
         pids.append(child.read()["server"])
     assert pids[0] == pids[1]
 
@@ -256,7 +256,7 @@ def test_many_processes_starting_at_once_get_one_server(
     for child in children:
         child.read()
     for child in children:
-        child.tell()
+        child.send()
     assert len({child.read()["server"] for child in children}) == 1
 
 
@@ -322,7 +322,7 @@ def test_it_ends_two_seconds_after_the_last_client_closes(data_dir: Path, visit:
 def test_it_ends_after_its_last_client_is_killed(data_dir: Path, spawn: Callable[..., Child]) -> None:
     child = spawn(hold_connection, str(data_dir))
     child.read()
-    child.tell()
+    child.send()
     pid = child.read()["server"]
     child.kill()
     eventually(lambda: is_free(data_dir))

@@ -121,7 +121,7 @@ def work(parent: Any, kind: str, url: str, directory: str) -> None:  # noqa: C90
             time.sleep(0.002)
             end(Nothing(), *begun)
 
-    parent.tell(ready=True)
+    parent.send(ready=True)
     if kind == "async":
         asyncio.run(by_tasks())
     else:

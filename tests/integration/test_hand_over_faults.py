@@ -366,18 +366,18 @@ def wait_in_a_child(parent: Any, kind: str, url: str, renew: bool) -> None:
 
     async def by_task() -> None:
         async with leasehold.connect(url, **options) as locks:
-            parent.tell(ready=True)
+            parent.send(ready=True)
             lease = await locks.acquire("deal", ttl=60, wait=None, renew=renew)
-            parent.tell(fence=lease.fence, is_lost=lease.is_lost)
-            await asyncio.to_thread(parent.hear)
+            parent.send(fence=lease.fence, is_lost=lease.is_lost)
+            await asyncio.to_thread(parent.receive)
             await lease.release()
 
     def by_thread() -> None:
         with blocking.connect(url, **options) as locks:
-            parent.tell(ready=True)
+            parent.send(ready=True)
             lease = locks.acquire("deal", ttl=60, wait=None, renew=renew)
-            parent.tell(fence=lease.fence, is_lost=lease.is_lost)
-            parent.hear()
+            parent.send(fence=lease.fence, is_lost=lease.is_lost)
+            parent.receive()
             lease.release()
 
     asyncio.run(by_task()) if kind == "async" else by_thread()
@@ -422,7 +422,7 @@ async def test_a_stopped_waiter_that_is_granted_is_passed_over_and_does_not_beli
         # Lost again, if the machine stopped it for longer than its claim window: then it knows that as well.
         if not told["is_lost"]:
             assert (await locks.inspect("deal")).fence == told["fence"]
-        child.tell()
+        child.send()
         assert await asyncio.to_thread(child.wait) == 0
         assert not (await locks.inspect("deal")).is_held
 
@@ -484,13 +484,13 @@ async def test_a_holder_stopped_past_its_ttl_loses_the_lock_to_who_waits(
 
         with blocking.connect(url) as locks:
             lease = locks.acquire("deal", ttl=2, renew=True)
-            parent.tell(fence=lease.fence)
+            parent.send(fence=lease.fence)
             while not lease.is_lost:
                 time.sleep(0.01)
             try:
                 lease.release()
             except LeaseLost as lost:
-                parent.tell(reason=lost.reason)
+                parent.send(reason=lost.reason)
 
     async with client(kind, valkey.url) as locks:
         child = spawn(hold, valkey.url)
@@ -543,9 +543,9 @@ def fork_while_waiting(parent: Any, kind: str, url: str) -> None:
     def be_the_child(locks: Any) -> None:
         engine = locks._engine
         known = [len(engine.notifications._recipients), len(engine.waiter_poller._waiters)]
-        parent.tell(who="child", pid=os.getpid(), known=known, channel=locks.store_access.transport.channel)
-        parent.hear()
-        parent.tell(
+        parent.send(who="child", pid=os.getpid(), known=known, channel=locks.store_access.transport.channel)
+        parent.receive()
+        parent.send(
             who="child", known=[len(engine.notifications._recipients), len(engine.notifications._early)]
         )
         time.sleep(600)
@@ -555,11 +555,11 @@ def fork_while_waiting(parent: Any, kind: str, url: str) -> None:
             waiting = asyncio.create_task(locks.acquire("deal", ttl=60, wait=None))
             while not locks._engine.waiter_poller._waiters:
                 await asyncio.sleep(0.001)
-            parent.tell(who="parent", channel=locks.store_access.transport.channel)
+            parent.send(who="parent", channel=locks.store_access.transport.channel)
             if os.fork() == 0:
                 be_the_child(locks)
             lease = await waiting
-            parent.tell(who="parent", fence=lease.fence)
+            parent.send(who="parent", fence=lease.fence)
             time.sleep(600)
 
     def by_thread() -> None:
@@ -574,11 +574,11 @@ def fork_while_waiting(parent: Any, kind: str, url: str) -> None:
                 or locks.store_access.transport._subscriber._connection is None
             ):
                 time.sleep(0.001)
-            parent.tell(who="parent", channel=locks.store_access.transport.channel)
+            parent.send(who="parent", channel=locks.store_access.transport.channel)
             if os.fork() == 0:
                 be_the_child(locks)
             waiting.join()
-            parent.tell(who="parent", fence=leases[0].fence)
+            parent.send(who="parent", fence=leases[0].fence)
             time.sleep(600)
 
     asyncio.run(by_task()) if kind == "async" else by_thread()
@@ -600,7 +600,7 @@ async def test_a_child_forked_while_its_parent_waits_owns_nothing_and_receives_n
             await held.release()
             granted = await elder.aread()
             assert granted["fence"] > held.fence
-            elder.tell()
+            elder.send()
             assert await elder.aread() == {"who": "child", "known": [0, 0]}
             # The parent's end is its end for the server too, though the child lives on.
             await asyncio.to_thread(elder.kill)

@@ -74,9 +74,9 @@ def wait_many(parent: Any, url: str, log: str, waiters: int) -> None:
                 os.write(history, json.dumps(line).encode() + b"\n")
                 await lease.release()
 
-            parent.tell(ready=True)
+            parent.send(ready=True)
             await asyncio.gather(*[one() for _ in range(waiters)])
-            parent.tell(done=True)
+            parent.send(done=True)
 
     asyncio.run(run())
 
@@ -153,13 +153,13 @@ def contend(parent: Any, url: str, log: str, threads: int, rounds: int) -> None:
                 lease.release()
 
         running = [threading.Thread(target=one, args=(number,)) for number in range(threads)]
-        parent.tell(ready=True)
-        parent.hear()
+        parent.send(ready=True)
+        parent.receive()
         for thread in running:
             thread.start()
         for thread in running:
             thread.join()
-        parent.tell(done=True)
+        parent.send(done=True)
 
 
 def check_exclusion(holds: list[dict[str, Any]]) -> None:
@@ -189,7 +189,7 @@ def test_threads_of_two_processes_never_hold_at_once_and_are_all_served(
     for child in children:
         assert child.read() == {"ready": True}
     for child in children:
-        child.tell()
+        child.send()
     for child in children:
         assert child.read(90) == {"done": True}
     holds = [json.loads(line) for line in log.read_text().splitlines()]
@@ -270,13 +270,13 @@ def list_all(parent: Any, url: str) -> None:
             async for _ in locks.list("nothing like that *"):
                 pass
             before = peak()
-            parent.tell(ready=True)
-            parent.hear()
+            parent.send(ready=True)
+            parent.receive()
             found = 0
             async for info in locks.list("deal *"):
                 assert info.holder == "me"
                 found += 1
-            parent.tell(found=found, grown=peak() - before)
+            parent.send(found=found, grown=peak() - before)
 
     asyncio.run(run())
 
@@ -306,7 +306,7 @@ def test_listing_very_many_locks_delays_no_other_command_and_needs_little_memory
         assert child.read() == {"ready": True}
         answers: list[dict[str, Any]] = []
         listing = threading.Thread(target=lambda: answers.append(child.read(500)))
-        child.tell()
+        child.send()
         listing.start()
         pings = ping_until(admin, lambda: not listing.is_alive())
         listing.join()
@@ -391,13 +391,13 @@ def hold_all(parent: Any, kind: str, url: str, log: str) -> None:
                     continue
 
     def listen() -> None:
-        parent.hear()
+        parent.receive()
         is_over.set()
 
     threading.Thread(target=listen, daemon=True).start()
-    parent.tell(ready=True)
+    parent.send(ready=True)
     asyncio.run(by_task()) if kind == "async" else by_thread()
-    parent.tell(done=True)
+    parent.send(done=True)
 
 
 @pytest.mark.timeout(300)
@@ -425,7 +425,7 @@ def test_holders_of_several_locks_in_any_order_never_block_each_other_for_good(
         eventually(lambda b=before: rounds() > b + 20)
         children.append(start(random.choice(["async", "blocking"])))
     for child in children:
-        child.tell()
+        child.send()
     for child in children:
         assert child.read() == {"done": True}
         assert child.wait() == 0

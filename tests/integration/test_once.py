@@ -61,7 +61,7 @@ async def test_a_paused_run_that_wakes_up_late_keeps_nothing(
 
         def work():
             report(begun=True)
-            parent.hear()
+            parent.receive()
             return "late"
 
         with leasehold.blocking.connect(args[0]) as locks:
@@ -76,7 +76,7 @@ async def test_a_paused_run_that_wakes_up_late_keeps_nothing(
     runner.pause()
     async with leasehold.connect(valkey.url) as locks:
         assert await locks.once("payout:42", lambda: "in time", wait=LIMIT) == "in time"
-        runner.tell(None)
+        runner.send(None)
         runner.resume()
         assert await asyncio.to_thread(runner.read) == {"lost": "expired"}
         assert await locks.once("payout:42", lambda: "third") == "in time"

@@ -183,8 +183,8 @@ async def test_the_lock_of_a_killed_holder_is_free_within_its_ttl(
         from leasehold import blocking
 
         with blocking.connect(url) as locks, locks.lock("deal", ttl=3):
-            parent.tell(held=True)
-            parent.hear()
+            parent.send(held=True)
+            parent.receive()
 
     child = spawn(work, valkey.url)
     await child.aread()
@@ -231,13 +231,13 @@ async def test_a_holder_stopped_for_longer_than_its_ttl_wakes_up_without_a_lease
 
         try:
             async with leasehold.connect(url) as locks, locks.lock("deal", ttl=0.5) as lease:
-                parent.tell(fence=lease.fence)
+                parent.send(fence=lease.fence)
                 while not lease.is_lost:
                     await asyncio.sleep(0.001)
-                parent.tell(is_lost=lease.is_lost, remaining=lease.remaining())
+                parent.send(is_lost=lease.is_lost, remaining=lease.remaining())
                 await asyncio.sleep(60)
         except leasehold.LeaseLost as lost:
-            parent.tell(reason=lost.reason)
+            parent.send(reason=lost.reason)
 
     def work_blocking(parent: Any, url: str) -> None:
         import time
@@ -247,12 +247,12 @@ async def test_a_holder_stopped_for_longer_than_its_ttl_wakes_up_without_a_lease
 
         try:
             with blocking.connect(url) as locks, locks.lock("deal", ttl=0.5) as lease:
-                parent.tell(fence=lease.fence)
+                parent.send(fence=lease.fence)
                 while not lease.is_lost:
                     time.sleep(0.001)
-                parent.tell(is_lost=lease.is_lost, remaining=lease.remaining())
+                parent.send(is_lost=lease.is_lost, remaining=lease.remaining())
         except leasehold.LeaseLost as lost:
-            parent.tell(reason=lost.reason)
+            parent.send(reason=lost.reason)
 
     child = spawn(work_async if kind == "async" else work_blocking, valkey.url)
     old = (await child.aread())["fence"]

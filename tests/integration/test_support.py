@@ -169,8 +169,8 @@ def test_a_killed_test_run_leaves_no_server_and_no_child() -> None:
         from tests.support.processes import Child
         from tests.support.servers import Server
         server = Server("valkey9").start()
-        report(server=server.pid, child=Child.spawn("parent.hear()").pid, directory=str(server.directory))
-        parent.hear()
+        report(server=server.pid, child=Child.spawn("parent.receive()").pid, directory=str(server.directory))
+        parent.receive()
     """
     with Child.spawn(code) as run:
         told = run.read()
@@ -441,15 +441,15 @@ def test_a_child_reports_listens_pauses_and_dies(spawn: Callable[..., Child]) ->
 
         n = start
         while True:
-            parent.tell(pid=getpid(), n=n)
-            n += parent.hear()
+            parent.send(pid=getpid(), n=n)
+            n += parent.receive()
 
     child = spawn(work, 40)
     assert child.read() == {"pid": child.pid, "n": 40}
-    child.tell(2)
+    child.send(2)
     assert child.read()["n"] == 42
     child.pause()
-    child.tell(1)
+    child.send(1)
     with pytest.raises(AssertionError, match="said nothing"):
         child.read(timeout=0.05)
     child.resume()
@@ -462,7 +462,7 @@ async def test_an_async_child_and_one_that_fails(spawn: Callable[..., Child]) ->
         import asyncio
 
         await asyncio.sleep(0)
-        parent.tell(done=True)
+        parent.send(done=True)
 
     child = spawn(work)
     assert await child.aread() == {"done": True}

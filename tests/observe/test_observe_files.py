@@ -60,8 +60,8 @@ async def lock_files(parent: Any, url: str, root: str) -> None:
         for _ in range(8):
             with suppress(leasehold.RateLimited):
                 await (await one.acquire_write("other.txt")).release()
-    parent.tell(port=server.server_port, secrets=[one.secret, other.secret])
-    parent.hear()
+    parent.send(port=server.server_port, secrets=[one.secret, other.secret])
+    parent.receive()
     server.shutdown()
     server.server_close()
     thread.join()
@@ -73,7 +73,7 @@ def test_a_script_of_sessions_yields_these_metrics(
     child = spawn(lock_files, valkey.url, str(tmp_path))
     told = child.read(LIMIT)
     found = Scrape(httpx.get(f"http://127.0.0.1:{told['port']}/metrics").text)
-    child.tell()
+    child.send()
 
     for name, labels in LABELS.items():
         assert found.label_names(name) == labels

@@ -30,15 +30,15 @@ def lock_without(parent: Any, url: str, blocked: list[str], wanted: list[str]) -
 
     with leasehold.blocking.connect(url) as locks:
         with locks.lock("a") as lease:
-            parent.tell(fence=lease.fence)
+            parent.send(fence=lease.fence)
         asked = {name: name in wanted for name in ("metrics", "tracing", "logging")}
         try:
             observe(locks, **asked)
         except ModuleNotFoundError as error:
-            parent.tell(error=str(error), is_watched=locks.lookout.observer is not None)
+            parent.send(error=str(error), is_watched=locks.lookout.observer is not None)
         else:
             locks.acquire("a").release()
-            parent.tell(error="", is_watched=locks.lookout.observer is not None)
+            parent.send(error="", is_watched=locks.lookout.observer is not None)
 
 
 @pytest.mark.parametrize(

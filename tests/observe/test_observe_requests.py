@@ -43,9 +43,9 @@ async def serve_and_tell(parent: Any, settings: dict[str, Any]) -> None:
     serving = asyncio.create_task(server.serve())  # for as long as the process lives
     while not server.started and not serving.done():
         await asyncio.sleep(0.01)
-    parent.tell(port=server.servers[0].sockets[0].getsockname()[1])
+    parent.send(port=server.servers[0].sockets[0].getsockname()[1])
     while True:
-        await asyncio.to_thread(parent.hear)
+        await asyncio.to_thread(parent.receive)
         while server.server_state.tasks:  # a request that was answered may not have ended yet
             await asyncio.sleep(0.01)
         spans = [
@@ -59,7 +59,7 @@ async def serve_and_tell(parent: Any, settings: dict[str, Any]) -> None:
             for span in kept.get_finished_spans()
         ]
         kept.clear()
-        parent.tell(spans=spans)
+        parent.send(spans=spans)
 
 
 class Remote:
@@ -71,7 +71,7 @@ class Remote:
 
     def spans(self) -> list[dict[str, Any]]:
         """What it has collected since it was last asked."""
-        self._child.tell()
+        self._child.send()
         return self._child.read(LIMIT)["spans"]
 
 

@@ -191,7 +191,7 @@ async def hold_in_this_trace(parent: Any, url: str, headers: dict[str, str]) -> 
                 pass
         await (await locks.acquire("elsewhere")).release()
     for span in kept.get_finished_spans():
-        parent.tell(
+        parent.send(
             name=span.name,
             trace_id=f"{span.context.trace_id:032x}",
             parent_id=f"{span.parent.span_id:016x}" if span.parent else None,

@@ -173,13 +173,13 @@ async def dying(parent: Any, url: str) -> None:
     broker = RedisBroker(url, middlewares=[middleware], logger=None)
 
     async def handle(body: dict[str, Any]) -> None:
-        parent.tell(working_on=body["deal_id"])
+        parent.send(working_on=body["deal_id"])
         await asyncio.sleep(600)
 
     broker.subscriber(stream=StreamSub("dying", group="workers", consumer="dying"))(handle)
     async with broker:
         await broker.start()
-        parent.tell(ready=True)
+        parent.send(ready=True)
         await asyncio.sleep(600)
 
 

@@ -41,8 +41,8 @@ def work(parent: Any, store_url: str) -> None:
 
     engines: dict[str, Any] = {}
     locks = blocking.connect(store_url, timeout=60)
-    parent.tell(ready=True)
-    while said := parent.hear():
+    parent.send(ready=True)
+    while said := parent.receive():
         url, guard = said
         if url not in engines:
             engines[url] = create_engine(url, connect_args={"timeout": 30} if "sqlite" in url else {})
@@ -53,8 +53,8 @@ def work(parent: Any, store_url: str) -> None:
                 value = load_for_update(session, Counter, 1, lease.fence).value
             else:
                 value = session.get_one(Counter, 1).value
-        parent.tell(fence=lease.fence, value=value)
-        assert parent.hear() == "write"
+        parent.send(fence=lease.fence, value=value)
+        assert parent.receive() == "write"
         try:
             with Session(engine) as session, session.begin():
                 if guard == "off":
@@ -62,15 +62,15 @@ def work(parent: Any, store_url: str) -> None:
                 else:
                     guarded_update(session, Counter, 1, lease.fence, {"value": value + 1})
         except leasehold.StaleFence as refused:
-            parent.tell(acknowledged=False, seen=refused.seen, given=refused.given)
+            parent.send(acknowledged=False, seen=refused.seen, given=refused.given)
         else:
-            parent.tell(acknowledged=True)
+            parent.send(acknowledged=True)
         try:
             lease.release()
         except leasehold.LeaseLost:
-            parent.tell(lost=True)
+            parent.send(lost=True)
         else:
-            parent.tell(lost=False)
+            parent.send(lost=False)
 
 
 class Scene:
@@ -95,10 +95,10 @@ class Scene:
     def round(self, number: int, guard: str) -> None:
         """The one that is stopped goes on before the other one writes in even rounds, and after that in odd ones."""
         stopped, other = self.children[number % 2], self.children[1 - number % 2]
-        stopped.tell([self._url, guard])
+        stopped.send([self._url, guard])
         older = stopped.read()
         stopped.pause()
-        other.tell([self._url, guard])
+        other.send([self._url, guard])
         newer = other.read()  # not before the lease has ended
         assert newer["fence"] > older["fence"]
         if number % 4 < 2:
@@ -109,7 +109,7 @@ class Scene:
             self._write(stopped)
 
     def _write(self, child: Child) -> None:
-        child.tell("write")
+        child.send("write")
         child.resume()
         told = child.read()
         if told["acknowledged"]:

@@ -1,4 +1,4 @@
-"""People, and what they make, through the routes that every client uses."""
+"""Users, and the objects that they create, through the routes that every client uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PASSWORD = "correct horse battery"
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who is signed in. `http` sends the access token, and its own cookies, with every request."""
+    """A signed-in user. `http` sends the access token, and its own cookies, with every request."""
 
     id: str
     name: str
@@ -26,7 +26,7 @@ class Person:
     http: httpx.AsyncClient
 
     async def create(self, path: str, **members: Any) -> dict[str, Any]:
-        """POST that must answer 201; what was made."""
+        """Sends a POST that must return 201, and returns the created object."""
         answer = await self.http.post(path, json=members)
         assert answer.status_code == 201, answer.text
         return answer.json()
@@ -46,7 +46,7 @@ class Person:
 
 
 class Api:
-    """Makes people; each talks to the same server as `client` through a client of its own."""
+    """Registers users; each uses the same server as `client` through a client of its own."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
@@ -61,7 +61,7 @@ class Api:
         await self._stack.aclose()
 
     async def register(self, name: str = "Ana", *, tab: str | None = None) -> Person:
-        """A new person with a new address, signed in at a tab."""
+        """Registers a user with a new address, signed in at a tab."""
         email = f"{name.lower()}-{uuid4().hex[:8]}@example.com"
         asked = {"email": email, "password": PASSWORD, "display_name": name}
         answer = await self._client.post("/api/auth/register", json=asked)
@@ -69,13 +69,13 @@ class Api:
         return await self._signed_in(answer.json(), tab)
 
     async def sign_in(self, email: str, password: str = PASSWORD, *, tab: str | None = None) -> Person:
-        """Somebody who is registered already."""
+        """Signs in a registered user."""
         answer = await self._client.post("/api/auth/login", json={"email": email, "password": password})
         assert answer.status_code == 200, answer.text
         return await self._signed_in(answer.json(), tab)
 
     async def at_tab(self, person: Person, tab: str) -> Person:
-        """The same person at another tab."""
+        """The same user at another tab."""
         return Person(person.id, person.name, person.email, person.token, await self._http(person.token, tab))
 
     async def _signed_in(self, answer: dict[str, Any], tab: str | None) -> Person:
@@ -85,7 +85,7 @@ class Api:
 
     async def _http(self, token: str, tab: str | None) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {token}"} | ({"Leasehold-Tab": tab} if tab else {})
-        # The transport is shared and belongs to whoever made the first client, so it is not closed here.
+        # The transport is shared and closed with the first client, so it is not closed here.
         return httpx.AsyncClient(
             transport=self._client._transport, base_url=self._client.base_url, headers=headers, timeout=30
         )

@@ -16,11 +16,11 @@ from leasehold.documents.state import Editor
 
 if TYPE_CHECKING:
     from tests.server.model import Tab
-    from tests.server.secrecy import Secrets
+    from tests.server.secrets_check import SecretsCheck
 
 PASSWORD = "correct horse battery"
 PATIENCE = LIMIT
-"""For what comes by itself."""
+"""Seconds to wait for messages that no request causes."""
 
 CHANGES = {
     "document_locked",
@@ -31,13 +31,13 @@ CHANGES = {
 }
 
 
-class Watching:
-    """One socket, from its handshake to its close, and what it knows of the document.
+class WatchingSocket:
+    """One socket, from its handshake to its close, and the state of the document that it received.
 
-    ``lock`` is what a page would show. Whatever no page should ever see is in ``complaints``.
+    ``lock`` is what a page would show. ``violations`` lists messages that the protocol forbids.
     """
 
-    def __init__(self, connection: ClientConnection, document_id: str, secrets: Secrets) -> None:
+    def __init__(self, connection: ClientConnection, document_id: str, secrets: SecretsCheck) -> None:
         self._connection = connection
         self._document_id = document_id
         self._secrets = secrets
@@ -45,16 +45,16 @@ class Watching:
         self.is_joined = False
         self.lock: dict[str, Any] = {}
         self.change: dict[str, Any] | None = None
-        """The last that was told since joining."""
+        """The last message since joining."""
         self.beats_requested = 0
-        self.complaints: list[str] = []
+        self.violations: list[str] = []
         self.close_code: int | None = None
         self._reading = asyncio.create_task(self._read())
 
     async def ask(self, kind: str, **data: Any) -> dict[str, Any]:
-        """Say something; the answer."""
+        """Sends a message and returns the reply."""
         if kind == "join":
-            self.is_joined = False  # whatever is known is forgotten
+            self.is_joined = False  # the reply brings the whole state
         await self._connection.send(json.dumps({"type": kind, "data": data}))
         async with asyncio.timeout(PATIENCE):
             return await self._replies.get()
@@ -64,11 +64,11 @@ class Watching:
         await self._reading
 
     def cut(self) -> None:
-        """Vanish without a word."""
+        """Drops the connection without a closing handshake."""
         self._connection.transport.abort()
 
     async def ended(self) -> int | None:
-        """The close code, when the other side has ended it."""
+        """Waits until the server closes the socket, and returns the close code."""
         async with asyncio.timeout(PATIENCE):
             await asyncio.shield(self._reading)
         return self.close_code
@@ -79,15 +79,15 @@ class Watching:
                 assert isinstance(text, str)
                 self._secrets.check(text)
                 message = json.loads(text)
-                self._hear(message["type"], message["data"])
+                self._receive(message["type"], message["data"])
         except ConnectionClosed:
             pass
-        except Exception as error:  # noqa: BLE001 - whoever looks at the complaints raises it
-            self.complaints.append(repr(error))
+        except Exception as error:  # noqa: BLE001 - reported when the violations are checked
+            self.violations.append(repr(error))
         self.is_joined = False
         self.close_code = self._connection.close_code
 
-    def _hear(self, kind: str, data: dict[str, Any]) -> None:
+    def _receive(self, kind: str, data: dict[str, Any]) -> None:
         if kind in CHANGES:
             self._change(kind, data)
         elif kind == "heartbeat_requested":
@@ -106,27 +106,27 @@ class Watching:
     def _change(self, kind: str, data: dict[str, Any]) -> None:
         lock = data["lock"]
         self._expect(self.is_joined, f"{kind} in a room that was not joined")
-        # A page drops what is not newer, so the service has no reason to send it.
+        # A page drops a state that is not newer, so the service must not send it.
         self._expect(
             _version(lock) > _version(self.lock), f"{kind} {lock['version']} after {self.lock['version']}"
         )
-        self._expect(data["lock_holder"] == lock["lock_holder"], f"{kind} of two minds: {data}")
+        self._expect(data["lock_holder"] == lock["lock_holder"], f"{kind} names two holders: {data}")
         self._expect(data["document_id"] == lock["document_id"] == self._document_id, f"{kind}: {data}")
         self.lock, self.change = lock, {"type": kind, **data}
 
-    def _expect(self, is_right: bool, complaint: str) -> None:
+    def _expect(self, is_right: bool, violation: str) -> None:
         if not is_right:
-            self.complaints.append(complaint)
+            self.violations.append(violation)
 
 
 class Browser:
-    """One tab: signed in on its own, asks one worker, and watches through another."""
+    """One tab: signed in on its own, sends its requests to one worker, and watches through another."""
 
-    def __init__(self, tab: Tab, *, rest_url: str, socket_url: str, secrets: Secrets) -> None:
+    def __init__(self, tab: Tab, *, rest_url: str, socket_url: str, secrets: SecretsCheck) -> None:
         self.tab = tab
         self.email = f"{tab.user}@example.com"
         self.user_id = ""
-        self.watching: Watching | None = None
+        self.watching: WatchingSocket | None = None
         self._secrets = secrets
         self._socket_url = socket_url.replace("http", "ws", 1) + "/ws"
         self._token = ""
@@ -153,18 +153,18 @@ class Browser:
         self._http.headers["Authorization"] = f"Bearer {self._token}"
 
     async def sign_out(self) -> None:
-        """The token is kept, to see that it is good for nothing."""
+        """Signs out but keeps the token, so that tests can check that it is refused."""
         answer = await self._http.post("/api/auth/logout", headers={"X-CSRF-Token": self._csrf})
         assert answer.status_code == 204, answer.text
 
     async def ask(self, method: str, path: str, *, at: str = "", **options: Any) -> httpx.Response:
-        """One request, to the tab's own worker unless ``at`` another."""
+        """Sends a request, to the tab's own worker unless ``at`` names another."""
         answer = await self._http.request(method, at + path, **options)
         self._secrets.check(answer.text)
         return answer
 
     async def connect(self, document_id: str, *, by_ticket: bool) -> None:
-        """A socket that has said who it is."""
+        """Opens a socket and authenticates it."""
         credentials = {"token": self._token}
         if by_ticket:
             answer = await self._http.post("/api/live/ticket")
@@ -172,7 +172,7 @@ class Browser:
             credentials = {"ticket": answer.json()["ticket"]}
             self._secrets.add(credentials["ticket"])
         connection = await connect(self._socket_url, compression=None, ping_interval=None)
-        self.watching = Watching(connection, document_id, self._secrets)
+        self.watching = WatchingSocket(connection, document_id, self._secrets)
         answer = await self.watching.ask("authenticate", tab=self.tab.name, **credentials)
         assert answer["type"] == "authenticated", answer
         assert answer["user_id"] == self.user_id

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 ADDRESS = "http://127.0.0.1:8000"
-"""Where the application in this process believes to be."""
+"""The base URL of the application in this process."""
 
 ON_SQLITE = pytest.mark.parametrize("database_kind", ["sqlite"])
 """For tests in which the database plays no part."""
 
 ON_POSTGRESQL = pytest.mark.parametrize("database_kind", ["postgresql"])
-"""For what SQLite does not have."""
+"""For tests of features that SQLite does not have."""
 
 
 class MakeSettings(Protocol):
@@ -67,7 +67,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> MigratedFile:
-    """An SQLite database to be copied."""
+    """A migrated SQLite database, as a template."""
     return MigratedFile(tmp_path_factory.mktemp("migrated"))
 
 
@@ -79,7 +79,7 @@ def postgres_databases(postgres: PostgresAddress) -> PostgresDatabases:
 
 @pytest.fixture
 def database_url(request: pytest.FixtureRequest, tmp_path: Path, database_kind: str) -> Iterator[str]:
-    """A migrated database of the test's own, without rows."""
+    """A new migrated database without rows."""
     if database_kind == "sqlite":
         path = tmp_path / "documents.sqlite"
         request.getfixturevalue("migrated_file").copy(path)
@@ -91,7 +91,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path, database_kind: 
 
 @pytest.fixture
 def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path, database_kind: str) -> Iterator[str]:
-    """A database of the test's own that was never migrated."""
+    """A new database that is not migrated."""
     if database_kind == "sqlite":
         yield f"sqlite:///{tmp_path}/empty.sqlite"
     else:
@@ -101,7 +101,7 @@ def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path, database_
 
 @pytest.fixture
 def make_settings(tmp_path: Path, valkey: Server, database_url: str) -> MakeSettings:
-    """`make_settings(document_ttl=10)`: those of the tests, with changes."""
+    """`make_settings(document_ttl=10)`: the settings of the tests, with changes."""
 
     def make(**changes: Any) -> Settings:
         usual = QUICK | {
@@ -121,7 +121,7 @@ def settings(make_settings: MakeSettings) -> Settings:
 
 @pytest.fixture
 async def make_app(database_url: str) -> AsyncIterator[MakeApp]:
-    """`await make_app(settings)`: a started application, ended with the test, and before the database is."""
+    """`await make_app(settings)`: a started application. It is stopped at the end of the test, before its database is dropped."""
     async with AsyncExitStack() as started:
 
         async def make(settings: Settings) -> FastAPI:
@@ -168,10 +168,10 @@ def shared_postgresql_app(
 
 
 @pytest.fixture
-def asked_app(request: pytest.FixtureRequest, database_kind: str) -> httpx.AsyncBaseTransport:
-    """The application that `client` and `api` ask: the shared one without rows, or the test's own if the test asks for `app`.
+def app_under_test(request: pytest.FixtureRequest, database_kind: str) -> httpx.AsyncBaseTransport:
+    """The application behind `client` and `api`: the shared one without rows, or the test's own if the test uses `app`.
 
-    A test needs its own to look inside it, to patch what it is made from, and to look into `valkey`.
+    A test needs its own to read its state, to patch its parts, and to read `valkey`.
     """
     if "app" in request.fixturenames:
         return httpx.ASGITransport(request.getfixturevalue("app"))
@@ -181,22 +181,22 @@ def asked_app(request: pytest.FixtureRequest, database_kind: str) -> httpx.Async
 
 
 @pytest.fixture
-async def client(asked_app: httpx.AsyncBaseTransport) -> AsyncIterator[httpx.AsyncClient]:
-    """Asks the application, as nobody in particular."""
-    async with httpx.AsyncClient(transport=asked_app, base_url=ADDRESS, timeout=LIMIT) as made:
+async def client(app_under_test: httpx.AsyncBaseTransport) -> AsyncIterator[httpx.AsyncClient]:
+    """An HTTP client of the application that is not signed in."""
+    async with httpx.AsyncClient(transport=app_under_test, base_url=ADDRESS, timeout=LIMIT) as made:
         yield made
 
 
 @pytest.fixture
 async def api(client: httpx.AsyncClient) -> AsyncIterator[Api]:
-    """People, applications, projects and documents, made through the application's own routes."""
+    """Creates users, applications, projects and documents through the application's own routes."""
     async with Api(client) as made:
         yield made
 
 
 @pytest.fixture
 def served(tmp_path: Path, valkey: Server) -> Iterator[MakeServed]:
-    """`served("--workers", "2", document_ttl=10)`: a running `leasehold serve`, ended with the test.
+    """`served("--workers", "2", document_ttl=10)`: a running `leasehold serve`, stopped at the end of the test.
 
     On the session's Valkey and SQLite in the test's directory, unless `store_url` and `database_url` say otherwise;
     `store_url=None` is the embedded one.
@@ -211,5 +211,5 @@ def served(tmp_path: Path, valkey: Server) -> Iterator[MakeServed]:
 
 
 def client_of(app: FastAPI, **options: Any) -> httpx.AsyncClient:
-    """Asks an application in this process."""
+    """An HTTP client of an application in this process."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app, **options), base_url=ADDRESS)

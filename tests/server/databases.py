@@ -1,4 +1,4 @@
-"""Databases of a test's own: copies of one that was migrated once, since migrating takes longer than most tests."""
+"""New databases for tests: copies of one that is migrated once, because migrating takes longer than most tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EMPTY = "template0"
 
 
 class MigratedFile:
-    """A migrated SQLite database, made when it is first copied."""
+    """A migrated SQLite database, created on the first copy."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "migrated.sqlite"
@@ -37,7 +37,7 @@ class MigratedFile:
 
 
 class PostgresDatabases:
-    """Databases on one server, empty or migrated; the migrated template is made when it is first used."""
+    """Creates databases on one server, empty or migrated; the migrated template is created on first use."""
 
     def __init__(self, postgres: PostgresAddress) -> None:
         self._postgres = postgres
@@ -45,7 +45,7 @@ class PostgresDatabases:
 
     @contextmanager
     def make(self, *, migrated: bool) -> Iterator[str]:
-        """The URL of a new database, which is dropped in the end."""
+        """Creates a database that is dropped at the end, and returns its URL."""
         template = self._template() if migrated else _EMPTY
         name = f"test_{uuid4().hex}"
         with self._postgres.connect() as connection:

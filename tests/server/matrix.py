@@ -1,4 +1,4 @@
-"""Who may do what: one line for every operation of the OpenAPI document, and what follows from it for everybody."""
+"""Permissions: one rule for every operation of the OpenAPI document, and the response that follows for each caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from leasehold.documents.ports import Role
 
 Place = Literal["none", "personal", "application", "project", "elsewhere", "nowhere"]
-"""Where the object is that an operation is about: alone, with the team, with another team, or it does not exist."""
+"""The place of an operation's object: personal, with the team, with another team, or missing."""
 
 NOBODY, SIGNED_OUT = "nobody", "signed out"
 CALLERS = (NOBODY, SIGNED_OUT, "outsider", "removed", "viewer", "editor", "owner", "personal owner")
@@ -38,12 +38,12 @@ _NOT_THERE: Refusal = (404, "not_found")
 
 @dataclass(frozen=True)
 class Rule:
-    """The role that an operation needs; or that one is signed in; or nothing at all.
+    """The role that an operation needs; or only a login; or nothing.
 
-    ``of_own``: the role that is enough for what is the caller's own: their draft, their membership.
-    ``part_unknown_from``: the role from which a part that the object does not have is not found; as ``needs``.
-    ``works_from``: a lesser role is told that there is nothing to do (409).
-    ``holds``: the caller has the lock, if it can be had.
+    ``of_own``: the role that is enough for the caller's own draft or membership.
+    ``part_unknown_from``: the role from which a part that the object does not have is not found; same values as ``needs``.
+    ``works_from``: a lesser role gets 409, because there is nothing to do.
+    ``holds``: the caller holds the lock, if the object can be locked.
     """
 
     needs: Role | Literal["anybody", "signed in"]
@@ -106,9 +106,9 @@ RULES: dict[str, Rule] = {
 
 @dataclass(frozen=True)
 class Target:
-    """An object that an operation can be about: the one at ``place``, named by ``parameter``.
+    """An object of an operation: the one at ``place``, named by ``parameter``.
 
-    ``strange_part``: with the id of a part (a draft, a member, a version) that is not this object's.
+    ``strange_part``: with the id of a part (a draft, a member, a version) of another object.
     """
 
     place: Place = "none"
@@ -122,7 +122,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Operation:
-    """As the OpenAPI document describes it."""
+    """An operation as the OpenAPI document describes it."""
 
     id: str
     method: str
@@ -138,7 +138,7 @@ class Operation:
         return self.method == "GET"
 
     def targets(self) -> Iterator[Target]:
-        """Everything that it can be about."""
+        """Every target of the operation."""
         in_path = [name for name in _PLACES if name in self.in_path]
         # Of two ids in a path, the second is that of a part.
         named = in_path[:1] or [name for name in _PLACES if name in self.in_body | self.in_query]
@@ -152,7 +152,7 @@ class Operation:
 
 
 def refusal(rule: Rule, caller: str, target: Target) -> Refusal | None:
-    """What the caller is told; None if they may."""
+    """The expected refusal; None if the caller may."""
     if rule.needs == "anybody" or (caller == SIGNED_OUT and rule.even_signed_out):
         return None
     if caller in {NOBODY, SIGNED_OUT}:
@@ -165,7 +165,7 @@ def refusal(rule: Rule, caller: str, target: Target) -> Refusal | None:
     if target.strange_part:
         found_from = rule.part_unknown_from or rule.needs
         return _NOT_THERE if _RANK[role] >= _RANK[found_from] else _TOO_LITTLE
-    # What is somebody's own in a team is the viewer's.
+    # In a team, the objects of the caller's own are the viewer's.
     is_own = rule.of_own is not None and role == "viewer"
     needs = rule.of_own if is_own else rule.needs
     if _RANK[role] < _RANK[needs] or (rule.not_personal and target.place == "personal"):
@@ -174,7 +174,7 @@ def refusal(rule: Rule, caller: str, target: Target) -> Refusal | None:
 
 
 def works(rule: Rule, caller: str, target: Target) -> bool:
-    """Whether something is done, for somebody who may."""
+    """Whether the operation succeeds for a caller who may."""
     role = ROLES.get(target.place, {}).get(caller)
     return rule.works_from is None or _RANK[role] >= _RANK[rule.works_from]
 

@@ -1,4 +1,4 @@
-"""People of every kind, and objects of theirs in every place; and what the database and the store say of it all."""
+"""A user of each role, their objects in every place, and the contents of the database and the store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from leasehold.server.services import Services
 
-TAB = "the tab of whoever holds the lock"
+TAB = "the tab of the lock holder"
 
 _CANARIES = {
     "personal": "canary-alone",
@@ -45,7 +45,7 @@ _CANARIES = {
 _CIRCLES: dict[str, tuple[str, ...]] = {
     "outsider": ("elsewhere",),
     "removed": ("removed",),
-    # What whoever was removed has written stays, with their name.
+    # The texts of a removed member stay, with the name.
     **dict.fromkeys(("viewer", "editor", "owner"), ("team", "removed")),
     "personal owner": ("personal",),
 }
@@ -65,7 +65,7 @@ _EDITORS: dict[Place, str] = {
     "project": "editor",
     "elsewhere": "outsider",
 }
-"""Who holds the lock while others are refused."""
+"""Holds the lock while others are refused."""
 
 _EVERYTHING = """
 local all = {}
@@ -77,7 +77,7 @@ return all
 
 
 def canaries_kept_from(caller: str) -> list[str]:
-    """Words that somebody must never read: they are in every name and every text of the circles that are not theirs."""
+    """Words that a caller must never receive: they are in every name and text of the circles of other users."""
     return [word for circle, word in _CANARIES.items() if circle not in _CIRCLES.get(caller, ())]
 
 
@@ -85,8 +85,8 @@ ALL_CANARIES = tuple(_CANARIES.values())
 
 
 @dataclass(frozen=True)
-class Things:
-    """What there is in one place, by the name of the parameter."""
+class Objects:
+    """The objects in one place, by the name of the parameter."""
 
     application_id: str
     project_id: str
@@ -98,7 +98,7 @@ class Things:
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a caller sends."""
+    """The credentials that a caller sends."""
 
     token: str | None = None
     refresh_token: str | None = None
@@ -106,7 +106,7 @@ class Credentials:
 
 
 class World:
-    """One application for all: the people stay, whatever they have can be made anew."""
+    """One application for all tests: the users stay, their objects can be created again."""
 
     def __init__(self, services: Services, http: httpx.AsyncClient, store: redis.Redis) -> None:
         self._services = services
@@ -122,7 +122,7 @@ class World:
             self._people[name] = await auth.register(email=email, password=PASSWORD, display_name=shown)
 
     async def clear(self) -> None:
-        """Everything but the people."""
+        """Deletes everything but the users."""
         async with writing(self._services.database) as session:
             for table in (DocumentRow, ApplicationRow, LoginRow):
                 await session.execute(delete(table))
@@ -130,7 +130,7 @@ class World:
         self._store.execute_command("FLUSHALL")
 
     async def sign_in(self, caller: str) -> Credentials:
-        """Anew; whoever is signed out was signed in before."""
+        """Signs in again; a signed-out caller was signed in before."""
         if caller == NOBODY:
             return Credentials()
         auth = self._services.auth
@@ -148,16 +148,16 @@ class World:
     async def sign_in_all(self) -> dict[str, Credentials]:
         return {caller: await self.sign_in(caller) for caller in CALLERS}
 
-    async def make_things(self) -> dict[Place, Things]:
-        """In every place a document with a version and a draft, in an application with members and a project."""
+    async def make_objects(self) -> dict[Place, Objects]:
+        """Creates in every place a document with a version and a draft, in an application with members and a project."""
         team, elsewhere = new_id(), new_id()
         project, project_elsewhere = new_id(), new_id()
-        things: dict[Place, Things] = {
-            "personal": self._things("personal owner"),
-            "application": self._things("viewer", application_id=team),
-            "project": self._things("viewer", application_id=team, project_id=project),
-            "elsewhere": self._things("bystander", application_id=elsewhere, project_id=project_elsewhere),
-            "nowhere": Things(*(new_id() for _ in range(5))),
+        things: dict[Place, Objects] = {
+            "personal": self._objects("personal owner"),
+            "application": self._objects("viewer", application_id=team),
+            "project": self._objects("viewer", application_id=team, project_id=project),
+            "elsewhere": self._objects("bystander", application_id=elsewhere, project_id=project_elsewhere),
+            "nowhere": Objects(*(new_id() for _ in range(5))),
         }
         async with writing(self._services.database) as session:
             session.add_all([_application(team, "team"), _application(elsewhere, "elsewhere")])
@@ -187,8 +187,8 @@ class World:
                 session.add_all(self._texts(things[place], place, author=author))
         return things
 
-    async def hold_all(self, things: dict[Place, Things]) -> dict[Place, str]:
-        """Somebody edits each of the documents; the fences."""
+    async def hold_all(self, things: dict[Place, Objects]) -> dict[Place, str]:
+        """Locks each document, and returns the fences."""
         return {
             place: await self.hold(things[place].document_id, caller) for place, caller in _EDITORS.items()
         }
@@ -206,11 +206,11 @@ class World:
         rule: Rule,
         target: Target,
         *,
-        things: dict[Place, Things],
+        things: dict[Place, Objects],
         credentials: Credentials,
         fence: str = "1",
     ) -> httpx.Response:
-        """The answer to a request that is right in everything but, maybe, who asks."""
+        """The response to a request in which at most the caller is wrong."""
         named = vars(things.get(target.place, things["nowhere"])).copy()
         if target.strange_part:
             strange = things["elsewhere"]
@@ -240,12 +240,12 @@ class World:
         )
 
     async def send_nonsense(self, operation: Operation) -> httpx.Response:
-        """The answer to something that nobody in particular has made up."""
+        """The response to an invalid request without a login."""
         path = operation.path.format_map(defaultdict(lambda: "0"))
         return await self._send(operation.method, path, json=["nonsense"])
 
     async def look(self) -> dict[str, Any]:
-        """All rows of all tables, and all that the store has and when it ends."""
+        """All rows of all tables, and all keys of the store with their expiry."""
         seen: dict[str, Any] = {}
         async with reading(self._services.database) as session:
             for table in Row.metadata.sorted_tables:
@@ -256,14 +256,14 @@ class World:
         return seen
 
     async def _send(self, method: str, path: str, **parts: Any) -> httpx.Response:
-        self._http.cookies.clear()  # of whoever has signed in through it
+        self._http.cookies.clear()  # cookies of callers that signed in through it
         return await self._http.request(method, path, **parts)
 
     def _ids(self) -> list[str]:
         return [user.id for user in self._people.values()]
 
-    def _things(self, member: str, *, application_id: str = "", project_id: str = "") -> Things:
-        return Things(
+    def _objects(self, member: str, *, application_id: str = "", project_id: str = "") -> Objects:
+        return Objects(
             application_id or new_id(), project_id or new_id(), new_id(), new_id(), self._people[member].id
         )
 
@@ -272,7 +272,7 @@ class World:
             application_id=application_id, user_id=self._people[name].id, role=role, created_at=time.time()
         )
 
-    def _document(self, things: Things, circle: str, *, by: str, **scope: str) -> DocumentRow:
+    def _document(self, things: Objects, circle: str, *, by: str, **scope: str) -> DocumentRow:
         word = _CANARIES[circle]
         return DocumentRow(
             id=things.document_id,
@@ -286,7 +286,7 @@ class World:
             **scope,
         )
 
-    def _texts(self, things: Things, place: str, *, author: str) -> list[Row]:
+    def _texts(self, things: Objects, place: str, *, author: str) -> list[Row]:
         word = _CANARIES.get(place, _CANARIES["team"])
         content = encode_content(f"draft {word}")
         about: dict[str, Any] = {

@@ -1,5 +1,5 @@
-"""What the document service promises of one document, small enough to be read: who holds it, who is told what, and
-why each hold ended. It knows no time: nothing runs out here unless it is told so."""
+"""A model of the document service for one document, small enough to be read: the holder, the messages, and
+the reason for the end of each hold. It has no clock: holds expire only by an explicit step."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ENDED = 2**31 - 1
 
 
 class Tab(NamedTuple):
-    """One page of somebody's."""
+    """One tab of a user."""
 
     user: str
     number: int = 1
 
     @property
     def name(self) -> str:
-        """What it calls itself, and nobody else hears."""
+        """The tab's own name, which other users never receive."""
         return f"tab-{self.number}-of-{self.user}-kept-to-itself"
 
     def __repr__(self) -> str:
@@ -45,14 +45,14 @@ RANKS = (None, "viewer", "editor", "owner")
 
 @dataclass(eq=False)
 class Take:
-    """A force-take that waits. Two of the same tab are two."""
+    """A waiting force-take. Two of the same tab are different."""
 
     tab: Tab
 
 
 @dataclass
 class Hold:
-    """``fence`` is the service's to choose, so it is unknown until it was told."""
+    """A hold. The service chooses ``fence``, so it is unknown until a response contains it."""
 
     tab: Tab
     fence: int | None = None
@@ -71,8 +71,8 @@ class Past:
 
 
 @dataclass(frozen=True)
-class News:
-    """What everybody who watches is told."""
+class Event:
+    """The message that every watcher gets."""
 
     kind: str
     by: str | None
@@ -81,9 +81,9 @@ class News:
 
 @dataclass(frozen=True)
 class Answer:
-    """``code`` is that of a problem, or ok. ``is_mine``: whoever asked holds the lock afterwards.
+    """``code`` is that of a problem, or ok. ``is_mine``: the caller holds the lock afterwards.
 
-    ``saved`` is told to whoever took it.
+    ``saved`` is for the taker.
     """
 
     code: str = "ok"
@@ -93,31 +93,31 @@ class Answer:
 
 @dataclass
 class Model:
-    """Every verb answers what the service must answer. A grant's fence is given to `learn` afterwards."""
+    """Every verb returns what the service must answer. A grant's fence is given to `set_fence` afterwards."""
 
     roles: dict[str, str | None] = field(default_factory=ROLES.copy)
     signed_in: set[Tab] = field(default_factory=lambda: set(TABS))
     watchers: set[Tab] = field(default_factory=set)
-    """Whose sockets have joined."""
+    """Tabs whose sockets have joined."""
     hold: Hold | None = None
     takes: list[Take] = field(default_factory=list)
-    """Those who wait; the first has put its mark on the hold."""
+    """Waiting force-takes; the first has put its mark on the hold."""
     outcomes: dict[Take, Answer] = field(default_factory=dict)
-    """Of those who wait no longer."""
+    """Outcomes of takes that wait no longer."""
     history: list[Past] = field(default_factory=list)
     """The newest first."""
-    news: News | None = None
+    event: Event | None = None
     row: Row = field(default_factory=Row)
 
     @property
     def version(self) -> tuple[int | None, int] | None:
-        """What orders states; None before the first hold."""
+        """Fence and step, by which states are ordered; None before the first hold."""
         if self.hold is not None:
             return self.hold.fence, self.hold.step
         return (self.history[0].fence, ENDED) if self.history else None
 
     def refusal(self, tab: Tab, needs: str) -> str | None:
-        """The code of the problem if they may not do what takes that role."""
+        """The code of the problem if the tab lacks the role."""
         if tab not in self.signed_in:
             return "not_signed_in"
         return None if RANKS.index(self.roles[tab.user]) >= RANKS.index(needs) else "not_allowed"
@@ -125,8 +125,8 @@ class Model:
     def is_held_by(self, tab: Tab) -> bool:
         return self.hold is not None and self.hold.tab == tab
 
-    def learn(self, fence: int) -> None:
-        """The fence of the hold in force."""
+    def set_fence(self, fence: int) -> None:
+        """Sets the fence of the current hold."""
         assert self.hold is not None
         if self.hold.fence is not None:
             assert fence == self.hold.fence, f"the same hold has fence {self.hold.fence}, and now {fence}"
@@ -163,7 +163,7 @@ class Model:
         return Answer(is_mine=True)
 
     def force_take(self, tab: Tab) -> Answer | Take:
-        """A `Take` if the holder is asked first, or somebody else is before them."""
+        """A `Take` if the holder is asked to save first, or if another take waits."""
         if refusal := self.refusal(tab, "owner"):
             return Answer(refusal)
         if self.hold is not None and self.hold.tab == tab:
@@ -177,15 +177,15 @@ class Model:
             self._mark(take)
         return take
 
-    def hang_up(self, take: Take) -> None:
-        """The taker goes away. Whoever waits behind them goes on, if they had the mark."""
+    def cancel_take(self, take: Take) -> None:
+        """Cancels a take. If it had the mark, the next take gets it."""
         had_mark = self.takes[0] is take
         self.takes.remove(take)
         if not had_mark:
             return
         assert self.hold is not None
         self.hold.step += 1
-        self.news = News("document_locked", take.tab.user)
+        self.event = Event("document_locked", take.tab.user)
         if not self.takes:
             return
         following = self.takes[0]
@@ -195,31 +195,31 @@ class Model:
         else:
             self._mark(following)
 
-    def stay_silent(self) -> None:
-        """The holder does not answer to the mark, and its time is over."""
+    def pass_save_deadline(self) -> None:
+        """The holder's time to save ends without a save."""
         self._give_back("taken", saved=False)
 
     def run_out(self) -> None:
-        """The hold ends because nobody has extended it."""
+        """The hold expires."""
         if self.takes:
             self._hand_over("expired", None, saved=False)
         else:
             self._end("expired", None)
-            self.news = News("document_lock_expired", None)
+            self.event = Event("document_lock_expired", None)
 
     def save(self, save: Save) -> Answer:
-        """What becomes of the text is in ``row.answer``."""
+        """Saves; ``row.answer`` is the outcome."""
         if refusal := self.refusal(save.tab, "editor"):
             return Answer(refusal)
         self.row.save(save)
         return Answer("save_rescued" if self.row.answer.number is None else "ok")
 
     def has_lost(self, save: Save) -> bool:
-        """Whether the lock is not theirs any more."""
+        """Whether the save's tab no longer holds the lock."""
         return self.hold is None or (self.hold.tab, self.hold.fence) != (save.tab, save.fence)
 
     def give_back(self, save: Save, *, reason: str) -> bool:
-        """What a save does that releases; whether the lock had been lost, and not given back by the caller before."""
+        """Releases with a save; returns whether the lock was lost rather than released by the caller before."""
         if not self.has_lost(save):
             self._give_back(reason, saved=self.row.answer.number is not None)
             return False
@@ -244,13 +244,13 @@ class Model:
     def _mark(self, take: Take) -> None:
         assert self.hold is not None
         self.hold.step += 1
-        self.news = News("document_force_save_requested", take.tab.user)
+        self.event = Event("document_force_save_requested", take.tab.user)
 
     def _move_to(self, tab: Tab) -> None:
         if self.hold is not None:
             self._end("moved", tab.user)
         self._begin(tab)
-        self.news = News("document_locked", tab.user)
+        self.event = Event("document_locked", tab.user)
 
     def _give_back(self, reason: str, *, saved: bool) -> None:
         assert self.hold is not None
@@ -259,17 +259,17 @@ class Model:
         else:
             holder = self.hold.tab.user
             self._end(reason, holder)
-            self.news = News("document_unlocked", holder)
+            self.event = Event("document_unlocked", holder)
 
     def _hand_over(self, reason: str, by: str | None, *, saved: bool) -> None:
         winner = self.takes[0].tab
         self._end(reason, by)
         self._begin(winner)
         self._conclude(saved)
-        self.news = News("document_force_taken", winner.user, saved)
+        self.event = Event("document_force_taken", winner.user, saved)
 
     def _conclude(self, saved: bool | None) -> None:
-        """The tab that has waited longest has got it, and every call of it is told so."""
+        """Ends the waiting takes: every call of the first tab succeeds."""
         winner = self.takes[0].tab
         won = Answer(is_mine=True, saved=saved)
         for take in self.takes:

@@ -1,4 +1,4 @@
-"""What the database must hold of one document: every text that was acknowledged, once, as a version or as a draft."""
+"""The rows that the database must have for one document: every acknowledged text, once, as a version or a draft."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Save(NamedTuple):
-    """What was asked for."""
+    """A requested save."""
 
     tab: Tab
     fence: int
@@ -19,7 +19,7 @@ class Save(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """It is version ``number``, or a draft because of ``reason``."""
+    """The outcome of a save: version ``number``, or a draft because of ``reason``."""
 
     number: int | None
     reason: str | None = None
@@ -34,13 +34,13 @@ class Row:
     content: str = ""
     versions: list[Save] = field(default_factory=list)
     drafts: dict[tuple[str, int, int, str], Outcome] = field(default_factory=dict)
-    """By author, fence, base and content."""
+    """Drafts by author, fence, base and content."""
     unchanged: Save | None = None
-    """The newest save that changed nothing: asked again, it is told by this."""
+    """The newest save that changed nothing: a repetition is recognized by it."""
     answers: dict[Save, Outcome] = field(default_factory=dict)
 
     answer: Outcome = field(default_factory=lambda: Outcome(None))
-    """To the last save."""
+    """The outcome of the last save."""
 
     @property
     def version(self) -> int:
@@ -53,7 +53,7 @@ class Row:
         self.answer = self.answers[save] = self._save(save)
 
     def can_repeat(self, save: Save) -> bool:
-        """Whether its answer must be the same again: what changed nothing leaves no trace but the newest."""
+        """Whether a repetition must have the same outcome: of saves that changed nothing, only the newest is remembered."""
         return self.answers[save].number is None or save in self.versions or save == self.unchanged
 
     def _save(self, save: Save) -> Outcome:
@@ -82,5 +82,5 @@ class Row:
 
 
 def _key(save: Save) -> tuple[str, int, int, str]:
-    """What makes a save the same one, at whichever tab."""
+    """What identifies a save, at any tab."""
     return save.tab.user, save.fence, save.base, save.content

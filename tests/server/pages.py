@@ -1,4 +1,4 @@
-"""Accounts over HTTP, as a page uses them."""
+"""Requests for accounts, as a page sends them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LOGIN = {"email": ANA["email"], "password": ANA["password"]}
 
 
 def page(asked: FastAPI | httpx.AsyncClient, cookies: Mapping[str, str] | None = None) -> httpx.AsyncClient:
-    """A browser of its own, which asks the application, or what the client asks, and has these cookies already."""
+    """A separate browser for the application or the client's server, with these cookies."""
     transport = asked._transport if isinstance(asked, httpx.AsyncClient) else httpx.ASGITransport(asked)
     return httpx.AsyncClient(transport=transport, base_url=ADDRESS, cookies=dict(cookies or {}))
 
 
 async def register(client: httpx.AsyncClient, **changes: Any) -> dict[str, Any]:
-    """Somebody who is signed in."""
+    """Registers a user, who is then signed in."""
     answer = await client.post("/api/auth/register", json=ANA | changes)
     assert answer.status_code == 201, answer.text
     return answer.json()
@@ -43,7 +43,7 @@ async def me(client: httpx.AsyncClient, token: str) -> httpx.Response:
 
 
 def csrf(client: httpx.AsyncClient) -> dict[str, str]:
-    """What our own page reads from its cookie."""
+    """The CSRF token, which our page reads from its cookie."""
     return {"X-CSRF-Token": client.cookies["leasehold_csrf"]}
 
 
@@ -52,7 +52,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def cookies_of(answer: httpx.Response) -> dict[str, tuple[str, dict[str, str]]]:
-    """By name the value and the attributes, as they were set."""
+    """Value and attributes of each cookie that the response sets, by name."""
     found: dict[str, tuple[str, dict[str, str]]] = {}
     for line in answer.headers.get_list("set-cookie"):
         first, *rest = (part.strip() for part in line.split(";"))
@@ -69,6 +69,6 @@ def assert_problem(answer: httpx.Response, status: int, code: str) -> None:
 
 
 async def make_older(app: FastAPI, seconds: float) -> None:
-    """As if every refresh token had been used so much earlier."""
+    """Moves the use of every refresh token into the past."""
     async with writing(app.state.services.database) as session:
         await session.execute(update(RefreshTokenRow).values(used_at=RefreshTokenRow.used_at - seconds))

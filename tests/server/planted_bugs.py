@@ -1,4 +1,4 @@
-"""Bugs of the document service, planted one at a time to see that somebody notices, each with what shows it."""
+"""Bugs of the document service, planted one at a time to prove that a check fails, each with the steps that show it."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ ANA, ANA_ELSEWHERE, BOB, _, OLGA, VERA, _ = TABS
 
 
 def _scripted(name: str, before: str, after: str) -> Plant:
-    """A script says ``after`` where it said ``before``."""
+    """Replaces ``before`` by ``after`` in a script."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         script = getattr(scripts, name.upper())
         text = script.source.decode()
         if before not in text:
-            raise LookupError(f"{name} does not say {before!r} any more")
+            raise LookupError(f"{name} no longer contains {before!r}")
         source = text.replace(before, after).encode()
         sha = hashlib.sha1(source, usedforsecurity=False).hexdigest().encode()
         verb = ScriptCommand(NAMESPACE, replace(script, source=source, sha=sha))
         run = DocumentLockStore._run
 
-        async def run_that(lock_store: DocumentLockStore, asked: ScriptCommand, *arguments: Any) -> Any:
+        async def run_planted(lock_store: DocumentLockStore, command: ScriptCommand, *arguments: Any) -> Any:
             return await run(
-                lock_store, verb if asked is getattr(lock_store, f"_{name}") else asked, *arguments
+                lock_store, verb if command is getattr(lock_store, f"_{name}") else command, *arguments
             )
 
-        patch.setattr(DocumentLockStore, "_run", run_that)
+        patch.setattr(DocumentLockStore, "_run", run_planted)
 
     return plant
 
 
-async def _somebody_else_moves(example: Example) -> None:
+async def _another_user_moves(example: Example) -> None:
     await example.acquire(ANA, move=False)
     await example.acquire(BOB, move=True)
 
@@ -117,7 +117,7 @@ async def _a_watcher_signs_out(example: Example) -> None:
 async def _the_taker_hangs_up(example: Example) -> None:
     await example.acquire(ANA, move=False)
     await example.force_take(OLGA)
-    await example.hang_up(example.model.takes[0])
+    await example.cancel_take(example.model.takes[0])
 
 
 async def _the_holder_saves_for_the_taker(example: Example) -> None:
@@ -128,28 +128,28 @@ async def _the_holder_saves_for_the_taker(example: Example) -> None:
 
 
 def _an_old_fence_saves(patch: pytest.MonkeyPatch) -> None:
-    honest = document_store.reason_to_rescue
+    correct = document_store.reason_to_rescue
 
     def reason(row: Any, save: Any) -> Any:
-        why = honest(row, save)
+        why = correct(row, save)
         return None if why == "stale_fence" else why
 
     patch.setattr(document_store, "reason_to_rescue", reason)
 
 
 def _a_draft_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    honest = document_store.add_draft
+    correct = document_store.add_draft
 
     async def add_draft(session: Any, *arguments: Any) -> Any:
         async with session.begin_nested() as nested:
-            kept = await honest(session, *arguments)
+            kept = await correct(session, *arguments)
             await nested.rollback()
         return kept
 
     patch.setattr(document_store, "add_draft", add_draft)
 
 
-def _hub_tells_everything(patch: pytest.MonkeyPatch) -> None:
+def _hub_sends_everything(patch: pytest.MonkeyPatch) -> None:
     def update(hub: Hub, room: Any, state: Any, event: Any = None) -> None:
         known, room.state = room.state, state
         event = event or (known and rendering.infer_event(known, state))
@@ -159,24 +159,24 @@ def _hub_tells_everything(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Hub, "_update", update)
 
 
-def _hub_forgets_deadlines(patch: pytest.MonkeyPatch) -> None:
+def _hub_drops_deadlines(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ExpiryTimers, "_fire", lambda deadlines, document_id: deadlines._timers.pop(document_id))
 
 
 def _all_tabs_are_one(patch: pytest.MonkeyPatch) -> None:
-    honest = rendering.EventRenderer.for_holder
+    correct = rendering.EventRenderer.for_holder
     patch.setattr(
         rendering.EventRenderer,
         "for_holder",
-        lambda told, editor: honest(told, replace(editor, tab=told.tab)),
+        lambda told, editor: correct(told, replace(editor, tab=told.tab)),
     )
 
 
-def _rights_are_asked_once(patch: pytest.MonkeyPatch) -> None:
+def _permissions_are_checked_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PermissionRecheck, "change", lambda *_: None)
 
 
-def _sockets_outlive_sessions(patch: pytest.MonkeyPatch) -> None:
+def _sockets_outlive_logins(patch: pytest.MonkeyPatch) -> None:
     async def end(*_: Any) -> None: ...
 
     patch.setattr(SocketLogout, "_end", end)
@@ -190,9 +190,9 @@ def _nothing_is_undone(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED: dict[str, tuple[Plant, Provoke]] = {
-    "a move takes the lock of anybody": (
+    "a move takes the lock of any user": (
         _scripted("acquire", "(not is_own or move == '0'", "(move == '0'"),
-        _somebody_else_moves,
+        _another_user_moves,
     ),
     "a release does not compare the tab": (
         _scripted("release", "hold.user == user and hold.tab == tab", "hold.user == user"),
@@ -206,26 +206,26 @@ PLANTED: dict[str, tuple[Plant, Provoke]] = {
         _scripted("acquire", "count = mint(floor)", "count = hold and hold.fence or mint(floor)"),
         _the_holder_moves,
     ),
-    "a taker is told that nothing was saved": (
+    "the response to a taker says that nothing was saved": (
         _scripted("release", "saved == '1'", "false"),
         _the_holder_saves_for_the_taker,
     ),
     "a save under an old fence is a version": (_an_old_fence_saves, _the_last_but_one_saves),
     "a draft is dropped": (_a_draft_is_dropped, _the_last_but_one_saves),
-    "versions are not compared": (_hub_tells_everything, _the_holder_beats),
-    "nobody looks when a hold ends": (_hub_forgets_deadlines, _a_hold_runs_out),
+    "versions are not compared": (_hub_sends_everything, _the_holder_beats),
+    "no timer checks when a hold ends": (_hub_drops_deadlines, _a_hold_runs_out),
     "tabs are not told apart": (_all_tabs_are_one, _two_tabs_watch),
-    "who loses their rights goes on watching": (_rights_are_asked_once, _a_watcher_loses_their_role),
-    "who signs out goes on watching": (_sockets_outlive_sessions, _a_watcher_signs_out),
+    "a user who loses the role keeps watching": (_permissions_are_checked_once, _a_watcher_loses_their_role),
+    "a user who signs out keeps watching": (_sockets_outlive_logins, _a_watcher_signs_out),
     "a mark outlives its taker": (_nothing_is_undone, _the_taker_hangs_up),
 }
-"""Each bug, how it is planted, and what shows it."""
+"""Each bug, how it is planted, and the steps that show it."""
 
 SILENT = {
-    "nobody looks when a hold ends",
+    "no timer checks when a hold ends",
     "tabs are not told apart",
-    "who loses their rights goes on watching",
-    "who signs out goes on watching",
+    "a user who loses the role keeps watching",
+    "a user who signs out keeps watching",
     "a mark outlives its taker",
 }
-"""What shows these is that something does not come."""
+"""Bugs that show only by a missing message."""

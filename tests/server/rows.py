@@ -1,4 +1,4 @@
-"""Databases with people and documents in them, without the application around."""
+"""Databases with users and documents, without the application."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOW = time.time()
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[Database]:
-    """Sessions on the migrated database at ``url``."""
+    """Opens sessions on the migrated database at ``url``."""
     engine = open_engine(url)
     try:
         yield session_factory(engine)

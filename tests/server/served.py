@@ -1,4 +1,4 @@
-"""`leasehold serve` as a real process with real workers, to be asked, killed and read."""
+"""`leasehold serve` as a real process with real workers."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ QUICK: dict[str, Any] = {
     "rate_sign_in": "off",
     "rate_other": "off",
 }
-"""Passwords that cost nothing, and no limits: a test that is about those sets them."""
+"""Cheap password hashes, and no rate limits: a test of those sets them."""
 
 METRICS_TOKEN = "METRICS-TOKEN-CANARY"
 """Opens the metrics of the shared service."""
 
 
 def environ_of(settings: dict[str, Any]) -> dict[str, str]:
-    """The environment without what it says about us, and with these settings."""
+    """The environment without variables of Leasehold, and with these settings."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LEASEHOLD_", "REDIS_"))}
-    # Where this is set, each of the many processes that we start would compile everything anew.
+    # Where this is set, each of the many processes would compile everything again.
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
     return kept | {f"LEASEHOLD_{k.upper()}": str(v) for k, v in settings.items() if v is not None}
 
@@ -67,7 +67,7 @@ class Served:
 
     @property
     def pid(self) -> int:
-        """Of the process that watches over the workers."""
+        """The process id of the supervisor."""
         return self._process.pid
 
     @property
@@ -79,7 +79,7 @@ class Served:
         return self._process.poll() is None
 
     def workers(self) -> list[int]:
-        """The process ids of the workers that there are now."""
+        """The process ids of the current workers."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
         pids = [int(pid) for pid in children.split()]
         return [pid for pid in pids if _runs(pid, "leasehold.server.process.worker")]
@@ -100,7 +100,7 @@ class Served:
         raise AssertionError("no worker has this connection")
 
     def kill_worker(self, pid: int | None = None, how: signal.Signals = signal.SIGKILL) -> int:
-        """End one (the first), and wait until it is gone if it was killed; its process id."""
+        """Signals a worker (the first), waits until it is gone if the signal is SIGKILL, and returns its process id."""
         victim = self.workers()[0] if pid is None else pid
         os.kill(victim, how)
         if how == signal.SIGKILL:
@@ -108,16 +108,16 @@ class Served:
         return victim
 
     def client(self, **options: Any) -> httpx.AsyncClient:
-        """Asks it. `headers={"Connection": "close"}` may meet another worker with every request."""
+        """An HTTP client. With `headers={"Connection": "close"}` each request may reach another worker."""
         return httpx.AsyncClient(base_url=self.base_url, timeout=LIMIT, **options)
 
     def log(self) -> str:
-        """What it and its workers have written to stderr."""
+        """The stderr of the supervisor and its workers."""
         self._log.seek(0)
         return self._log.read().decode(errors="replace")
 
     def complaints(self) -> list[str]:
-        """The lines of the log, but for the warning that a store of the tests forgets everything with a restart."""
+        """The lines of the log, without the warning that the tests' store has no persistence."""
         return [line for line in self.log().splitlines() if "has no append-only file" not in line]
 
     def send(self, how: signal.Signals) -> None:
@@ -128,7 +128,7 @@ class Served:
         return self._process.wait(within)
 
     def close(self) -> None:
-        """End it and its workers: in order, so that it removes its temporary files, but without waiting for anyone."""
+        """Stops it and its workers: by signals, so that it removes its temporary files, but without waiting for open requests."""
         workers = {*self.told.get("workers", ()), *(self.workers() if self.is_running else ())}
         if self.told and self.is_running:
             self.send(signal.SIGTERM)
@@ -164,21 +164,23 @@ class Served:
                 raise AssertionError(f"not started within {START} s\n{self.log()}")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:
-                raise AssertionError(f"ended ({self._process.wait(LIMIT)}) without a word\n{self.log()}")
+                raise AssertionError(
+                    f"ended ({self._process.wait(LIMIT)}) before it printed its address\n{self.log()}"
+                )
             seen += data
         return seen
 
 
 class SharedService:
-    """One `leasehold serve` for all tests that only need *a* service: two workers, metrics, the documentation, and so
+    """One `leasehold serve` for all tests that need any service: two workers, metrics, the documentation, and so
     much time for a holder to save that the speed of the machine does not matter.
 
-    Its people and documents stay, so a test makes its own, and compares differences of counters.
+    Its users and documents stay, so a test creates its own, and compares differences of counters.
     """
 
     def __init__(self, directory: Path, store_url: str) -> None:
         self._settings = QUICK | {
-            "secret_key": None,  # the workers share the one in the data directory
+            "secret_key": None,  # the workers share the secret in the data directory
             "data_dir": directory,
             "store_url": store_url,
             "document_ttl": 60,
@@ -190,7 +192,7 @@ class SharedService:
         self._served: Served | None = None
 
     def running(self) -> Served:
-        """The service. A new one if a test has ended the last one, so that only that test fails."""
+        """The service; a new one if a test has stopped the last one, so that only that test fails."""
         if self._served is None or not self._served.is_running:
             self.close()
             self._served = Served(["--workers", "2"], self._settings).__enter__()

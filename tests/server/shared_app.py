@@ -1,4 +1,4 @@
-"""One application for the many tests that only ask it something: making and starting one takes longer than asking."""
+"""One application for the many tests that only send requests: starting one takes longer than the requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SharedApp(httpx.AsyncBaseTransport):
-    """Runs in a thread of its own until the end of its context; a test asks it from the test's own event loop."""
+    """Runs in a thread of its own until the end of its context; a test sends requests from its own event loop."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""An application with one person of each role, and somebody who does not belong."""
+"""An application with a user of each role, and an outsider."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Team:
 
 
 def give_time_to_save(patch: pytest.MonkeyPatch) -> None:
-    """For whoever is asked to save, before the application is made: no test should have to be fast."""
+    """Gives a holder much time to save, set before the application starts, so that no test depends on speed."""
     patch.setattr(Settings, "times", property(lambda _: Times(save_within=30)))
 
 
 async def make_team(api: Api) -> Team:
-    """Olga owns, Ana and Ben edit, Vera looks, Otto is somebody else. Each is at a tab of their own."""
+    """Olga owns, Ana and Ben edit, Vera views, Otto is an outsider. Each has a tab."""
     people = {
         name: await api.register(name, tab=f"tab of {name}")
         for name in ("Olga", "Ana", "Ben", "Vera", "Otto")
@@ -56,7 +56,7 @@ async def acquire(person: Person, document_id: str, **body: Any) -> dict[str, An
 
 
 async def take(person: Person, document_id: str) -> dict[str, Any]:
-    """The grant, from whoever had it."""
+    """Takes the lock by force, and returns the grant."""
     answer = await person.http.post(f"/api/documents/{document_id}/lock/force-take")
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -70,7 +70,7 @@ async def save(
 
 
 def problem(answer: httpx.Response) -> tuple[int, str]:
-    """Status and code, of what must be a problem."""
+    """Status and code of a response that must be a problem."""
     assert answer.headers["content-type"] == "application/problem+json", answer.text
     body = answer.json()
     assert body["type"] == body["code"]

@@ -1,4 +1,4 @@
-"""Who may do what with a document: in one query, and by nothing but membership and ownership."""
+"""Permissions on a document: one query, decided only by membership and ownership."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def sessions(database_url: str) -> AsyncIterator[Database]:
 
 
 class World:
-    """Two applications: one with everybody in it but Otto, who owns the other."""
+    """Two applications: one with every user but Otto, who owns the other."""
 
     def __init__(self, sessions: Database) -> None:
         self.sessions = sessions
@@ -63,14 +63,14 @@ async def world(sessions: Database) -> World:
 async def test_roles_come_from_the_application(world: World) -> None:
     for document in ("application", "project"):
         assert await world.access("olga", document) == Access("owner")
-        assert await world.access("ana", document) == Access("editor"), "also of what she has made"
+        assert await world.access("ana", document) == Access("editor"), "also for documents that she created"
         assert await world.access("vera", document) == Access("viewer")
         assert await world.access("otto", document) == Access(None)
     for name in ("olga", "ana", "vera"):
         assert await world.access(name, "elsewhere") == Access(None)
 
 
-async def test_a_personal_document_has_one_owner_and_nobody_else(world: World) -> None:
+async def test_a_personal_document_has_one_owner_and_no_other_role(world: World) -> None:
     assert await world.access("ana", "personal") == Access("owner", is_personal=True)
     for name in ("olga", "vera", "otto"):
         assert await world.access(name, "personal") == Access(None, is_personal=True)
@@ -81,7 +81,7 @@ async def test_a_personal_document_has_one_owner_and_nobody_else(world: World) -
     [new_id(), "", "\0", "x" * 10_000, "half \ud800"],
     ids=["none", "empty", "nul", "long", "half"],
 )
-async def test_there_is_no_such_document(world: World, document_id: str) -> None:
+async def test_a_missing_document_is_not_found(world: World, document_id: str) -> None:
     assert await world.policy.access(world.people["ana"].user_id, document_id) is None
 
 
@@ -93,12 +93,12 @@ async def test_other_spellings_of_an_id_are_other_ids(world: World) -> None:
         assert await world.policy.access(ana, other) is None
 
 
-async def test_nobody_in_particular_has_no_role(world: World) -> None:
+async def test_an_unknown_user_has_no_role(world: World) -> None:
     for user_id in (new_id(), "", "somebody"):
         assert await world.policy.access(user_id, world.documents["application"]) == Access(None)
 
 
-async def test_a_change_counts_at_once(world: World) -> None:
+async def test_a_changed_role_applies_at_once(world: World) -> None:
     for role in ("viewer", "owner"):
         async with writing(world.sessions) as session:
             mine = MemberRow.user_id == world.people["ana"].user_id

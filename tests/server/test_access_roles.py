@@ -1,4 +1,4 @@
-"""Every endpoint with every role: nobody, viewer, editor, owner, and without signing in."""
+"""Every endpoint with every role: outsider, viewer, editor, owner, and without a login."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROLES = (None, "viewer", "editor", "owner")
 
 
 class Endpoint(NamedTuple):
-    """`{…}` are ids of things that were made for this request alone; others do not exist."""
+    """`{…}` are ids of objects created for this request alone; others do not exist."""
 
     method: str
     path: str
@@ -91,7 +91,7 @@ async def team(api: Api) -> Team:
 
 
 async def make(api: Api, team: Team) -> dict[str, str]:
-    """One of everything, by Ben, who is an editor; and somebody to be added."""
+    """Creates one object of each kind, by Ben, who is an editor; and a user to be added."""
     project = await team.ben.create_project(team.application_id)
     document = await team.ben.create_document(application_id=team.application_id)
     fence = (await acquire(team.ben, document))["fence"]
@@ -144,7 +144,7 @@ async def test_what_does_not_exist_is_not_found(api: Api, team: Team, endpoint: 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS + FOR_ANYBODY, ids=called)
 @ON_SQLITE
-async def test_nothing_is_said_to_whoever_is_not_signed_in(
+async def test_a_request_without_a_login_learns_nothing(
     client: httpx.AsyncClient, endpoint: Endpoint
 ) -> None:
     ids = dict.fromkeys(("application", "member", "project", "document", "draft"), new_id())
@@ -153,12 +153,12 @@ async def test_nothing_is_said_to_whoever_is_not_signed_in(
 
 @pytest.mark.parametrize("endpoint", FOR_ANYBODY, ids=called)
 @ON_SQLITE
-async def test_some_things_are_for_everybody(team: Team, endpoint: Endpoint) -> None:
+async def test_some_endpoints_are_open_to_every_user(team: Team, endpoint: Endpoint) -> None:
     assert (await ask(team.otto.http, endpoint, {})).status_code == endpoint.expected
 
 
 @ON_SQLITE
-async def test_what_is_inside_one_document_is_not_found_in_another(api: Api, team: Team) -> None:
+async def test_a_part_of_one_document_is_not_found_in_another(api: Api, team: Team) -> None:
     ids = await make(api, team)
     other = await team.otto.create_document()
     for verb, path in (("GET", ""), ("GET", "/compare"), ("POST", "/discard")):
@@ -171,7 +171,7 @@ async def test_what_is_inside_one_document_is_not_found_in_another(api: Api, tea
 
 
 @ON_SQLITE
-async def test_every_route_of_ours_is_in_the_table(app: Any) -> None:
+async def test_every_route_is_in_the_table(app: Any) -> None:
     known = {
         (each.method, each.path.replace("/versions/1", "/versions/{version}"))
         for each in ENDPOINTS + FOR_ANYBODY

@@ -1,4 +1,4 @@
-"""Signing in, and the cookies and tokens that one gets by it."""
+"""Login, and the cookies and tokens that it returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.server.conftest import MakeApp, MakeSettings
 
 
-async def test_signing_in_gives_what_registering_gave(client: httpx.AsyncClient) -> None:
+async def test_login_returns_the_same_fields_as_registration(client: httpx.AsyncClient) -> None:
     registered = await register(client)
     answer = await client.post("/api/auth/login", json=LOGIN | {"email": "ANA@example.com"})
     assert answer.status_code == 200
@@ -29,7 +29,9 @@ async def test_signing_in_gives_what_registering_gave(client: httpx.AsyncClient)
     assert signed_in["access_token"] != registered["access_token"]
 
 
-async def test_nobody_learns_whether_the_address_or_the_password_was_wrong(client: httpx.AsyncClient) -> None:
+async def test_a_failed_login_does_not_tell_which_of_address_and_password_was_wrong(
+    client: httpx.AsyncClient,
+) -> None:
     await register(client)
     wrong = await client.post("/api/auth/login", json=LOGIN | {"password": "incorrect horse"})
     unknown = await client.post("/api/auth/login", json=LOGIN | {"email": "ben@example.com"})
@@ -43,13 +45,13 @@ async def test_nobody_learns_whether_the_address_or_the_password_was_wrong(clien
 
 
 @ON_SQLITE
-async def test_a_body_with_more_in_it_is_not_valid(client: httpx.AsyncClient) -> None:
+async def test_a_body_with_unknown_fields_is_not_valid(client: httpx.AsyncClient) -> None:
     await register(client)
     answer = await client.post("/api/auth/login", json=LOGIN | {"display_name": "Ana"})
     assert_problem(answer, 422, "invalid_request")
 
 
-async def test_an_outdated_hash_is_made_anew(make_app: MakeApp, make_settings: MakeSettings) -> None:
+async def test_an_outdated_hash_is_replaced(make_app: MakeApp, make_settings: MakeSettings) -> None:
     before = await make_app(make_settings(argon2_time_cost=1))
     async with page(before) as client:
         await register(client)
@@ -62,7 +64,7 @@ async def test_an_outdated_hash_is_made_anew(make_app: MakeApp, make_settings: M
 
 
 @ON_SQLITE
-async def test_too_many_tries_are_stopped(make_app: MakeApp, make_settings: MakeSettings) -> None:
+async def test_too_many_logins_are_refused(make_app: MakeApp, make_settings: MakeSettings) -> None:
     async with page(await make_app(make_settings(rate_sign_in="5/minute"))) as client:
         tries = [await client.post("/api/auth/login", json=LOGIN) for _ in range(6)]
         assert [answer.status_code for answer in tries] == [401] * 5 + [429]
@@ -71,7 +73,7 @@ async def test_too_many_tries_are_stopped(make_app: MakeApp, make_settings: Make
 
 
 @ON_SQLITE
-async def test_the_refresh_token_is_for_us_alone(client: httpx.AsyncClient) -> None:
+async def test_the_refresh_token_is_only_in_a_cookie_for_our_path(client: httpx.AsyncClient) -> None:
     answer = await client.post("/api/auth/register", json=ANA)
     cookies = cookies_of(answer)
     token, attributes = cookies["leasehold_refresh"]
@@ -90,16 +92,14 @@ async def test_the_refresh_token_is_for_us_alone(client: httpx.AsyncClient) -> N
 
 
 @ON_SQLITE
-async def test_over_https_cookies_stay_there(app: FastAPI) -> None:
+async def test_cookies_set_over_https_are_secure(app: FastAPI) -> None:
     async with page(app) as client:
         answer = await client.post("https://127.0.0.1:8000/api/auth/register", json=ANA)
     assert all("secure" in attributes for _, attributes in cookies_of(answer).values())
 
 
 @ON_SQLITE
-async def test_a_setting_says_that_cookies_are_for_https(
-    make_app: MakeApp, make_settings: MakeSettings
-) -> None:
+async def test_a_setting_makes_cookies_secure(make_app: MakeApp, make_settings: MakeSettings) -> None:
     async with page(await make_app(make_settings(secure_cookies=True))) as client:
         answer = await client.post("/api/auth/register", json=ANA)
     assert all("secure" in attributes for _, attributes in cookies_of(answer).values())
@@ -109,14 +109,16 @@ async def test_a_setting_says_that_cookies_are_for_https(
     "header", ["", "Bearer", "Bearer ", "Basic YTpi", "Token abc", "Bearer a.b.c", "bearer"]
 )
 @ON_SQLITE
-async def test_without_a_good_access_token_nobody_is_anybody(client: httpx.AsyncClient, header: str) -> None:
+async def test_a_request_without_a_valid_access_token_is_not_signed_in(
+    client: httpx.AsyncClient, header: str
+) -> None:
     answer = await client.get("/api/auth/me", headers={"Authorization": header})
     assert_problem(answer, 401, "not_signed_in")
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
 @ON_SQLITE
-async def test_an_access_token_in_the_address_is_not_looked_at(client: httpx.AsyncClient) -> None:
+async def test_an_access_token_in_the_url_is_ignored(client: httpx.AsyncClient) -> None:
     token = (await register(client))["access_token"]
     answer = await client.get("/api/auth/me", params={"access_token": token, "token": token})
     assert_problem(answer, 401, "not_signed_in")
@@ -129,7 +131,7 @@ async def test_the_cookie_alone_does_not_sign_in(client: httpx.AsyncClient) -> N
 
 
 @ON_SQLITE
-async def test_the_life_of_an_access_token_is_what_the_setting_says(
+async def test_a_setting_gives_the_lifetime_of_an_access_token(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
     async with page(await make_app(make_settings(access_token_seconds=60))) as client:

@@ -1,4 +1,4 @@
-"""Signing out: here, at other workers, and for good."""
+"""Logout: at this worker, at other workers, and after a restart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leasehold.server import Settings
 
 
-async def test_signing_out_ends_the_session_and_forgets_the_cookies(client: httpx.AsyncClient) -> None:
+async def test_logout_ends_the_login_and_deletes_the_cookies(client: httpx.AsyncClient) -> None:
     token = (await register(client))["access_token"]
     kept = dict(client.cookies)
     answer = await client.post("/api/auth/logout", headers=csrf(client))
@@ -32,7 +32,7 @@ async def test_signing_out_ends_the_session_and_forgets_the_cookies(client: http
     assert_problem(await refresh(client), 401, "not_signed_in")
 
 
-async def test_signing_out_twice_is_harmless(client: httpx.AsyncClient) -> None:
+async def test_logout_twice_is_harmless(client: httpx.AsyncClient) -> None:
     token = (await register(client))["access_token"]
     for _ in range(2):
         async with page(client, client.cookies) as leaving:
@@ -40,7 +40,7 @@ async def test_signing_out_twice_is_harmless(client: httpx.AsyncClient) -> None:
         assert answer.status_code == 204
 
 
-async def test_an_access_token_alone_ends_its_session(client: httpx.AsyncClient) -> None:
+async def test_an_access_token_alone_ends_its_login(client: httpx.AsyncClient) -> None:
     token = (await register(client))["access_token"]
     async with page(client) as other:
         answer = await other.post("/api/auth/logout", headers=bearer(token))
@@ -49,10 +49,10 @@ async def test_an_access_token_alone_ends_its_session(client: httpx.AsyncClient)
 
 
 @pytest.mark.parametrize("shown", ["the cookie as well", "the access token alone"])
-async def test_an_access_token_that_has_expired_is_good_enough_for_signing_out(
+async def test_an_expired_access_token_is_enough_for_logout(
     client: httpx.AsyncClient, app: FastAPI, shown: str
 ) -> None:
-    """It was in a page that was left open over night."""
+    """As from a page that was left open overnight."""
     await register(client)
     auth = app.state.services.auth
     login_id = await auth.logins.login_of(client.cookies["leasehold_refresh"])
@@ -72,7 +72,7 @@ async def test_an_access_token_that_has_expired_is_good_enough_for_signing_out(
 
 
 @ON_SQLITE
-async def test_a_token_that_is_not_ours_does_not_keep_the_cookie_from_signing_out(
+async def test_a_foreign_token_does_not_prevent_logout_by_the_cookie(
     client: httpx.AsyncClient,
 ) -> None:
     await register(client)
@@ -81,7 +81,7 @@ async def test_a_token_that_is_not_ours_does_not_keep_the_cookie_from_signing_ou
     assert not client.cookies
 
 
-async def test_other_sessions_of_the_same_person_go_on(client: httpx.AsyncClient) -> None:
+async def test_other_logins_of_the_same_user_continue(client: httpx.AsyncClient) -> None:
     await register(client)
     async with page(client) as other:
         token = (await other.post("/api/auth/login", json=LOGIN)).json()["access_token"]
@@ -91,13 +91,13 @@ async def test_other_sessions_of_the_same_person_go_on(client: httpx.AsyncClient
 
 
 @ON_SQLITE
-async def test_nobody_cannot_sign_out(client: httpx.AsyncClient) -> None:
+async def test_logout_without_a_login_is_refused(client: httpx.AsyncClient) -> None:
     assert_problem(await client.post("/api/auth/logout"), 401, "not_signed_in")
     answer = await client.post("/api/auth/logout", headers=bearer("made.up.token"))
     assert_problem(answer, 401, "not_signed_in")
 
 
-async def test_signing_out_is_known_at_another_worker(make_app: MakeApp, settings: Settings) -> None:
+async def test_logout_applies_at_another_worker(make_app: MakeApp, settings: Settings) -> None:
     here, there = await make_app(settings), await make_app(settings)
     async with page(here) as one, page(there) as other:
         token = (await register(one))["access_token"]
@@ -111,7 +111,7 @@ async def test_signing_out_is_known_at_another_worker(make_app: MakeApp, setting
         await eventually_async(is_out)
 
 
-async def test_signing_out_is_not_forgotten_by_a_restart(make_app: MakeApp, settings: Settings) -> None:
+async def test_logout_survives_a_restart(make_app: MakeApp, settings: Settings) -> None:
     async with page(await make_app(settings)) as client:
         token = (await register(client))["access_token"]
         await client.post("/api/auth/logout", headers=csrf(client))
@@ -119,7 +119,7 @@ async def test_signing_out_is_not_forgotten_by_a_restart(make_app: MakeApp, sett
         assert_problem(await client.get("/api/auth/me", headers=bearer(token)), 401, "not_signed_in")
 
 
-async def test_signing_out_is_known_at_every_real_worker(service: Served) -> None:
+async def test_logout_applies_at_every_worker_process(service: Served) -> None:
     async with service.client() as client:
         token = (await register(client, email=f"{uuid4().hex}@example.com"))["access_token"]
         answer = await client.post("/api/auth/logout", headers=csrf(client))

@@ -1,4 +1,4 @@
-"""Refreshing, with cookies that rotate and a proof that our own page asks."""
+"""Refresh, with rotating cookies and a CSRF token."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ async def test_refreshing_rotates_the_cookie_and_gives_an_access_token(client: h
 
 
 @pytest.mark.both_databases
-async def test_a_used_cookie_ends_the_session_for_everybody(client: httpx.AsyncClient, app: FastAPI) -> None:
+async def test_a_used_cookie_ends_the_login_for_all_its_holders(
+    client: httpx.AsyncClient, app: FastAPI
+) -> None:
     token = (await register(client))["access_token"]
     stolen = dict(client.cookies)
     token = (await refresh(client)).json()["access_token"]
@@ -61,7 +63,9 @@ async def test_two_tabs_may_refresh_at_once(client: httpx.AsyncClient) -> None:
     assert (await refresh(client)).status_code == 200
 
 
-async def test_a_tab_far_behind_is_told_to_ask_again_and_keeps_its_cookie(client: httpx.AsyncClient) -> None:
+async def test_a_tab_with_an_older_cookie_must_retry_and_gets_no_new_cookie(
+    client: httpx.AsyncClient,
+) -> None:
     await register(client)
     old = dict(client.cookies)
     await refresh(client)
@@ -74,12 +78,12 @@ async def test_a_tab_far_behind_is_told_to_ask_again_and_keeps_its_cookie(client
 
 
 @ON_SQLITE
-async def test_without_a_cookie_there_is_no_session(client: httpx.AsyncClient) -> None:
+async def test_a_refresh_without_a_cookie_is_refused(client: httpx.AsyncClient) -> None:
     assert_problem(await client.post("/api/auth/refresh"), 401, "not_signed_in")
 
 
 @ON_SQLITE
-async def test_a_cookie_that_we_did_not_make_is_nobodys(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_cookie_is_refused(client: httpx.AsyncClient) -> None:
     await register(client)
     session_id = client.cookies["leasehold_refresh"].partition(".")[0]
     made_up = {
@@ -94,7 +98,7 @@ async def test_a_cookie_that_we_did_not_make_is_nobodys(client: httpx.AsyncClien
 @pytest.mark.parametrize("sent", PAGES)
 @pytest.mark.parametrize("verb", ["refresh", "logout"])
 @ON_SQLITE
-async def test_a_page_of_somebody_else_is_refused(client: httpx.AsyncClient, verb: str, sent: str) -> None:
+async def test_a_page_of_another_origin_is_refused(client: httpx.AsyncClient, verb: str, sent: str) -> None:
     await register(client)
     answer = await client.post(f"/api/auth/{verb}", headers=PAGES[sent])
     assert_problem(answer, 403, "not_allowed")
@@ -102,8 +106,8 @@ async def test_a_page_of_somebody_else_is_refused(client: httpx.AsyncClient, ver
 
 
 @ON_SQLITE
-async def test_a_csrf_token_of_another_session_is_refused(client: httpx.AsyncClient) -> None:
-    """Somebody may have planted their own cookie, and so know what is in it."""
+async def test_a_csrf_token_of_another_login_is_refused(client: httpx.AsyncClient) -> None:
+    """An attacker may have planted a cookie, and so know its contents."""
     await register(client)
     async with page(client) as ben:
         theirs = (await register(ben, email="ben@example.com"))["csrf_token"]
@@ -114,7 +118,7 @@ async def test_a_csrf_token_of_another_session_is_refused(client: httpx.AsyncCli
 
 
 @ON_SQLITE
-async def test_the_header_alone_is_not_enough(client: httpx.AsyncClient) -> None:
+async def test_the_csrf_header_alone_is_not_enough(client: httpx.AsyncClient) -> None:
     await register(client)
     only = {"leasehold_refresh": client.cookies["leasehold_refresh"]}
     async with page(client, only) as other:

@@ -1,4 +1,4 @@
-"""Registering, over HTTP."""
+"""Registration over HTTP."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ BAD = {
     "a long password": {"password": "x" * 257},
     "no password": {"password": None},
     "a password that is a list": {"password": ["correct horse battery"]},
-    "half a character in the password": {"password": "correct \ud800 horse"},
+    "a lone surrogate in the password": {"password": "correct \ud800 horse"},
     "no name": {"display_name": ""},
-    "an unseen name": {"display_name": " \t "},
+    "an invisible name": {"display_name": " \t "},
     "only joiners": {"display_name": "\u200d\u200d"},
     "a name with a line end": {"display_name": "Ana\nadmin"},
     "a name that turns around": {"display_name": "Ana\u202enimda"},
     "a name with a NUL": {"display_name": "A\0na"},
-    "half a character": {"display_name": "\ud800"},
+    "a lone surrogate": {"display_name": "\ud800"},
     "a long name": {"display_name": "x" * 81},
-    "what one may not set": {"id": "somebody else's"},
-    "what one may not know": {"password_hash": "$argon2id$"},
+    "a field that clients may not set": {"id": "somebody else's"},
+    "a field that clients may not see": {"password_hash": "$argon2id$"},
 }
 
 
@@ -75,7 +75,9 @@ async def test_the_same_address_in_any_case_is_taken(client: httpx.AsyncClient) 
 
 
 @pytest.mark.both_databases
-async def test_of_many_at_once_with_one_address_one_gets_it(client: httpx.AsyncClient) -> None:
+async def test_of_many_concurrent_registrations_with_one_address_one_succeeds(
+    client: httpx.AsyncClient,
+) -> None:
     asked = [client.post("/api/auth/register", json=ANA) for _ in range(8)]
     statuses = sorted(answer.status_code for answer in await asyncio.gather(*asked))
     assert statuses == [201] + [409] * 7
@@ -113,8 +115,8 @@ async def test_addresses_that_a_browser_accepts(client: httpx.AsyncClient, email
 
 @pytest.mark.parametrize("what", BAD)
 @ON_SQLITE
-async def test_anything_else_is_not_valid(client: httpx.AsyncClient, what: str) -> None:
-    # Written in ASCII, so that half a character gets through.
+async def test_other_values_are_not_valid(client: httpx.AsyncClient, what: str) -> None:
+    # Written in ASCII, so that a lone surrogate can be sent.
     body = json.dumps(ANA | BAD[what])
     answer = await client.post(
         "/api/auth/register", content=body, headers={"Content-Type": "application/json"}
@@ -125,7 +127,7 @@ async def test_anything_else_is_not_valid(client: httpx.AsyncClient, what: str) 
 
 @pytest.mark.parametrize("missing", ANA)
 @ON_SQLITE
-async def test_everything_is_needed(client: httpx.AsyncClient, missing: str) -> None:
+async def test_every_field_is_required(client: httpx.AsyncClient, missing: str) -> None:
     body = {key: value for key, value in ANA.items() if key != missing}
     assert_problem(await client.post("/api/auth/register", json=body), 422, "invalid_request")
 

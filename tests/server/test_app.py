@@ -1,4 +1,4 @@
-"""The application as a whole: what it needs to start, what it shows to whom, and that it leaves nothing behind."""
+"""The application as a whole: what it needs to start, what it shows to which caller, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ OPEN = {
     "/api/auth/refresh",
     "/api/auth/logout",
 }
-"""What needs no access token."""
+"""Routes without an access token."""
 
 
 @ON_SQLITE
-def test_making_it_opens_nothing(
+def test_creating_it_opens_no_connection(
     make_settings: MakeSettings, empty_database_url: str, tmp_path: Path, valkey: Server
 ) -> None:
     connections = valkey.info("stats")["total_connections_received"]
     create_app(make_settings(database_url=empty_database_url))
     assert not (tmp_path / "empty.sqlite").exists()
     assert not (tmp_path / "data").exists()
-    assert valkey.info("stats")["total_connections_received"] - connections <= 1  # our own look
+    assert valkey.info("stats")["total_connections_received"] - connections <= 1  # the test's own connection
 
 
 @ON_SQLITE
-async def test_what_is_kept_beside_the_data_is_for_us_alone(
+async def test_files_in_the_data_directory_are_private(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
     data = make_settings().data_dir
@@ -60,7 +60,7 @@ async def test_what_is_kept_beside_the_data_is_for_us_alone(
 
 
 @ON_SQLITE
-async def test_with_everything_elsewhere_no_directory_is_made(
+async def test_with_external_store_and_database_no_directory_is_created(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
     settings = make_settings()
@@ -69,7 +69,7 @@ async def test_with_everything_elsewhere_no_directory_is_made(
 
 
 @ON_SQLITE
-async def test_it_starts_without_the_store_and_serves_locks_when_it_comes(
+async def test_it_starts_without_the_store_and_serves_locks_once_the_store_is_up(
     make_app: MakeApp, make_settings: MakeSettings, own_server: Callable[..., Server]
 ) -> None:
     store = own_server("valkey9")
@@ -100,7 +100,7 @@ async def test_it_does_not_start_without_a_database(make_settings: MakeSettings)
 
 
 @ON_SQLITE
-async def test_a_secret_that_others_can_read_keeps_it_from_starting(
+async def test_it_does_not_start_with_a_secret_file_that_others_can_read(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
     settings = make_settings(secret_key=None)
@@ -111,7 +111,7 @@ async def test_a_secret_that_others_can_read_keeps_it_from_starting(
 
 
 @ON_SQLITE
-async def test_two_of_them_with_one_secret_know_each_others_tokens(
+async def test_two_applications_with_one_secret_accept_each_others_tokens(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
     one, two = await make_app(make_settings()), await make_app(make_settings())
@@ -141,7 +141,9 @@ async def test_the_documentation_can_be_opened(make_app: MakeApp, make_settings:
 
 
 @ON_SQLITE
-async def test_every_route_but_the_few_needs_an_access_token(app: FastAPI, client: httpx.AsyncClient) -> None:
+async def test_every_route_but_the_open_ones_needs_an_access_token(
+    app: FastAPI, client: httpx.AsyncClient
+) -> None:
     asked = 0
     for path, method in _routes(app):
         if path in OPEN:
@@ -172,7 +174,7 @@ async def test_a_budget_that_is_used_up_answers_429_on_every_route(
 
 
 @ON_SQLITE
-async def test_whoever_asked_for_too_many_locks_still_keeps_saves_and_gives_back(
+async def test_a_caller_over_the_lock_budget_can_still_renew_save_and_release(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
     app = await make_app(make_settings(rate_acquire="2/hour"))
@@ -208,8 +210,8 @@ async def test_rates_are_per_user(make_app: MakeApp, make_settings: MakeSettings
 
 
 @ON_SQLITE
-async def test_a_session_that_is_over_has_no_socket_and_no_ticket(app: FastAPI) -> None:
-    """The socket itself is tested elsewhere; here that signing out is told to it."""
+async def test_an_ended_login_has_no_socket_and_no_ticket(app: FastAPI) -> None:
+    """Other tests cover the socket itself; this one that logout reaches it."""
     async with client_of(app) as client, Api(client) as api:
         ana = await api.register("Ana")
         live = app.state.services.live

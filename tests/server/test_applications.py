@@ -1,4 +1,4 @@
-"""Applications: made by anybody, seen by members, changed by owners."""
+"""Applications: any user creates them, members see them, owners change them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def team(api: Api) -> Team:
     return await make_team(api)
 
 
-async def test_whoever_makes_an_application_owns_it(api: Api) -> None:
+async def test_the_creator_of_an_application_owns_it(api: Api) -> None:
     ana = await api.register("Ana")
     made = await ana.create("/api/applications", name="  Atlas ")
     assert made["name"] == "Atlas"
@@ -30,7 +30,7 @@ async def test_whoever_makes_an_application_owns_it(api: Api) -> None:
 
 
 @pytest.mark.both_databases
-async def test_everybody_sees_their_own_by_name_with_their_role(team: Team) -> None:
+async def test_a_user_sees_their_applications_by_name_with_their_role(team: Team) -> None:
     second = await team.ana.create_application("Zebra")
     first = await team.ana.create_application("Aachen")
     listed = (await team.ana.http.get("/api/applications")).json()
@@ -93,7 +93,7 @@ async def test_owners_delete_with_everything_inside(team: Team) -> None:
     assert (await team.ana.http.get("/api/documents")).json()["items"] == []
 
 
-async def test_nothing_is_deleted_while_somebody_else_edits_inside(team: Team) -> None:
+async def test_an_application_is_not_deleted_while_another_user_edits_inside(team: Team) -> None:
     project_id = await team.ana.create_project(team.application_id)
     document_id = await team.ana.create_document(project_id=project_id)
     fence = (await acquire(team.ana, document_id))["fence"]
@@ -138,7 +138,7 @@ async def test_a_name_is_one_readable_line(api: Api, name: object) -> None:
 
 
 @ON_SQLITE
-async def test_half_a_character_is_no_name(api: Api) -> None:
+async def test_a_lone_surrogate_is_no_name(api: Api) -> None:
     ana = await api.register("Ana")
     sent = {"content": rb'{"name": "half \ud800"}', "headers": {"Content-Type": "application/json"}}
     assert problem(await ana.http.post("/api/applications", **sent)) == (422, "invalid_request")
@@ -152,7 +152,7 @@ async def test_names_in_any_language(api: Api) -> None:
 
 
 @ON_SQLITE
-async def test_members_that_nobody_may_set_are_refused(api: Api) -> None:
+async def test_fields_that_clients_may_not_set_are_refused(api: Api) -> None:
     ana = await api.register("Ana")
     for extra in ({"id": new_id()}, {"role": "owner"}, {"created_at": 0}, {"owner_id": ana.id}):
         answer = await ana.http.post("/api/applications", json={"name": "Atlas", **extra})
@@ -160,7 +160,7 @@ async def test_members_that_nobody_may_set_are_refused(api: Api) -> None:
 
 
 @pytest.mark.both_databases
-async def test_ids_that_cannot_be_are_not_found(api: Api) -> None:
+async def test_impossible_ids_are_not_found(api: Api) -> None:
     ana = await api.register("Ana")
     for which in ("nothing", "null", "0", "%7B%7D", "' OR 1=1 --", new_id().upper()):
         for path in ("applications", "projects", "documents"):

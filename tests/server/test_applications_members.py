@@ -1,4 +1,4 @@
-"""Members: added, changed and removed by owners, of whom there is always one."""
+"""Members: owners add, change and remove them; one owner always remains."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def members_of(team: Team) -> str:
 
 
 @pytest.mark.both_databases
-async def test_an_owner_adds_whoever_is_registered(team: Team) -> None:
+async def test_an_owner_adds_a_registered_user(team: Team) -> None:
     body = {"email": team.otto.email.upper(), "role": "viewer"}
     answer = await team.olga.http.post(members_of(team), json=body)
     assert answer.status_code == 201
@@ -36,7 +36,7 @@ async def test_an_owner_adds_whoever_is_registered(team: Team) -> None:
     assert problem(await team.olga.http.post(members_of(team), json=body)) == (409, "already_exists")
 
 
-async def test_nobody_is_added_who_is_not_registered(team: Team) -> None:
+async def test_an_unregistered_address_is_not_added(team: Team) -> None:
     body = {"email": "nobody@example.com", "role": "viewer"}
     assert problem(await team.olga.http.post(members_of(team), json=body)) == (404, "not_found")
 
@@ -91,7 +91,7 @@ async def test_an_owner_changes_a_role_at_once(team: Team) -> None:
     ).status_code == 200
 
 
-async def test_an_owner_removes_and_everybody_may_leave(team: Team) -> None:
+async def test_an_owner_removes_members_and_any_member_may_leave(team: Team) -> None:
     assert (await team.olga.http.delete(f"{members_of(team)}/{team.ana.id}")).status_code == 204
     assert problem(await team.ana.http.get(f"/api/applications/{team.application_id}")) == (
         403,
@@ -104,7 +104,7 @@ async def test_an_owner_removes_and_everybody_may_leave(team: Team) -> None:
 
 
 @pytest.mark.parametrize("which", [new_id(), "nothing"], ids=["another", "a word"])
-async def test_whoever_is_no_member_is_not_found(team: Team, which: str) -> None:
+async def test_a_user_who_is_no_member_is_not_found(team: Team, which: str) -> None:
     path = f"{members_of(team)}/{which}"
     assert problem(await team.olga.http.patch(path, json={"role": "viewer"})) == (404, "not_found")
     assert problem(await team.olga.http.delete(path)) == (404, "not_found")
@@ -150,7 +150,7 @@ async def test_owners_who_demote_each_other_at_once_leave_one_of_them(team: Team
 
 
 @pytest.mark.both_databases
-async def test_one_person_added_many_times_at_once_is_one_member(team: Team) -> None:
+async def test_a_user_added_many_times_at_once_is_one_member(team: Team) -> None:
     body = {"email": team.otto.email, "role": "viewer"}
     answers = await asyncio.gather(*(team.olga.http.post(members_of(team), json=body) for _ in range(5)))
     assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409, 409]

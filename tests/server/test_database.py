@@ -1,4 +1,4 @@
-"""The database: what URLs mean, and what a transaction promises on SQLite and on PostgreSQL."""
+"""The database: the meaning of URLs, and the promises of a transaction on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def test_any_other_url_is_refused_without_showing_its_password(url: str) -> None
     assert refusal.value.__cause__ is None
 
 
-async def test_what_was_written_is_there(database: Sessions) -> None:
+async def test_committed_rows_can_be_read(database: Sessions) -> None:
     await add(database, make_user())
     assert await count(database) == 1
 
 
-async def test_an_exception_undoes_everything(database: Sessions) -> None:
+async def test_an_exception_rolls_back_the_transaction(database: Sessions) -> None:
     async def fail() -> None:
         async with writing(database) as session:
             session.add(make_user())
@@ -103,7 +103,7 @@ async def test_a_row_that_refers_to_nothing_is_refused(database: Sessions) -> No
         await add(database, LoginRow(id=new_id(), user_id=new_id(), created_at=0.0, expires_at=1.0))
 
 
-async def test_rows_go_with_what_they_refer_to(database: Sessions) -> None:
+async def test_rows_are_deleted_with_the_row_that_they_refer_to(database: Sessions) -> None:
     user = make_user()
     await add(database, user)
     await add(database, LoginRow(id=new_id(), user_id=user.id, created_at=0.0, expires_at=1.0))
@@ -139,14 +139,14 @@ async def _write_in_another_process(parent: object, url: str, rounds: int) -> No
 
     engine = open_engine(url)
     sessions = session_factory(engine)
-    parent.tell(ready=True)
-    parent.hear()
+    parent.send(ready=True)
+    parent.receive()
     for _ in range(rounds):
         async with writing(sessions) as session:
             before = await session.scalar(select(UserRow.created_at).with_for_update())
             await session.execute(update(UserRow).values(created_at=before + 1))
     await close_engine(engine)
-    parent.tell(done=True)
+    parent.send(done=True)
 
 
 async def test_no_update_is_lost_among_processes(
@@ -158,7 +158,7 @@ async def test_no_update_is_lost_among_processes(
     for child in children:
         assert await child.aread(LIMIT) == {"ready": True}
     for child in children:
-        child.tell()
+        child.send()
     for child in children:
         assert await child.aread(LIMIT) == {"done": True}
     async with reading(database) as session:
@@ -190,7 +190,7 @@ async def test_cancelled_writers_leave_the_database_to_others(database: Sessions
             await session.execute(select(UserRow))
 
     chance = random.Random(4)
-    # Kept as a log would keep them: with them lives all that their tracebacks refer to.
+    # Kept as a log would keep them: their tracebacks keep the frames alive.
     cancelled: list[object] = []
     for number in range(60):
         task = asyncio.create_task(write(f"cancelled{number}"))
@@ -212,13 +212,13 @@ async def test_a_password_hash_is_not_in_an_error(database: Sessions) -> None:
     assert "canary-7f3a" not in str(refusal.value)
 
 
-async def test_statements_that_are_wrong_are_not_called_unavailable(database: Sessions) -> None:
-    """Nobody should ask again for what can never be done."""
+async def test_a_wrong_statement_is_not_unavailable(database: Sessions) -> None:
+    """A caller should not retry a statement that can never succeed."""
     with pytest.raises(IntegrityError):
         await add(database, make_user(), make_user())
 
 
-async def test_no_database_is_unavailable(tmp_path: Path) -> None:
+async def test_a_missing_database_is_unavailable(tmp_path: Path) -> None:
     port = reserve_port()
     for url in (
         f"postgresql://nobody@127.0.0.1:{port.getsockname()[1]}/nothing",
@@ -294,7 +294,7 @@ async def test_a_silent_postgresql_is_unavailable_after_a_while(
 
 
 @ON_POSTGRESQL
-async def test_a_paused_writer_does_not_keep_its_rows_for_ever(database: Sessions, database_url: str) -> None:
+async def test_a_paused_writer_does_not_lock_its_rows_forever(database: Sessions, database_url: str) -> None:
     await add(database, make_user())
     engine = open_engine(database_url, patience=4)
     has_it, go_on = asyncio.Event(), asyncio.Event()
@@ -308,7 +308,9 @@ async def test_a_paused_writer_does_not_keep_its_rows_for_ever(database: Session
     paused = asyncio.create_task(pause())
     await asyncio.wait_for(has_it.wait(), LIMIT)
     async with writing(database) as session:
-        await session.execute(update(UserRow).values(created_at=2.0))  # waits until the other is thrown out
+        await session.execute(
+            update(UserRow).values(created_at=2.0)
+        )  # waits until the server ends the other transaction
     go_on.set()
     with pytest.raises(StoreUnavailable):
         await paused

@@ -1,4 +1,4 @@
-"""Transactions without a session promise what those with one do."""
+"""Transactions on plain rows promise the same as those with an ORM session."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ async def count(database: Database) -> int:
         return await connection.scalar(COUNT)
 
 
-async def test_what_was_written_is_there(database: Database) -> None:
+async def test_committed_rows_can_be_read(database: Database) -> None:
     await add(database)
     assert await count(database) == 1
 
 
-async def test_an_exception_undoes_everything(database: Database) -> None:
+async def test_an_exception_rolls_back_the_transaction(database: Database) -> None:
     async def fail() -> None:
         async with writing_rows(database) as connection:
             await connection.execute(insert(USERS), user())
@@ -73,7 +73,7 @@ async def test_an_exception_undoes_everything(database: Database) -> None:
     assert await count(database) == 0
 
 
-async def test_a_statement_that_is_wrong_is_not_called_unavailable(database: Database) -> None:
+async def test_a_wrong_row_statement_is_not_unavailable(database: Database) -> None:
     await add(database)
     with pytest.raises(IntegrityError):
         await add(database)
@@ -108,7 +108,7 @@ async def test_cancelled_writers_leave_the_database_to_others(database: Database
             await connection.execute(select(USERS))
 
     chance = random.Random(4)
-    # Kept as a log would keep them: with them lives all that their tracebacks refer to.
+    # Kept as a log would keep them: their tracebacks keep the frames alive.
     cancelled: list[object] = []
     for number in range(60):
         task = asyncio.create_task(write(f"cancelled{number}"))
@@ -121,7 +121,7 @@ async def test_cancelled_writers_leave_the_database_to_others(database: Database
     assert done == 60
 
 
-async def test_no_database_is_unavailable(tmp_path: Path) -> None:
+async def test_a_missing_database_is_unavailable(tmp_path: Path) -> None:
     with closing(reserve_port()) as port:
         for url in (
             f"postgresql://nobody@127.0.0.1:{port.getsockname()[1]}/nothing",

@@ -1,4 +1,4 @@
-"""The demo: a team on an empty database, whose passwords are good for nothing outside the demo."""
+"""The demo: a team on an empty database, whose passwords are refused outside the demo."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def sign_in(client: httpx.AsyncClient, email: str, password: str) -> httpx
 
 
 @pytest.mark.both_databases
-async def test_everybody_of_the_team_can_sign_in_and_see_their_part(
+async def test_every_demo_user_can_sign_in_and_see_their_documents(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
     app = await make_app(make_settings(demo=True))
@@ -82,7 +82,7 @@ async def test_starting_again_changes_nothing(make_app: MakeApp, make_settings: 
 
 
 @pytest.mark.both_databases
-async def test_workers_that_start_at_once_make_one_team(
+async def test_workers_that_start_at_once_create_one_team(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
     settings = make_settings(demo=True)
@@ -92,7 +92,7 @@ async def test_workers_that_start_at_once_make_one_team(
 
 
 @pytest.mark.both_databases
-async def test_a_crowd_that_saw_no_users_makes_one_team(
+async def test_concurrent_workers_that_saw_no_users_create_one_team(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
     app = await make_app(make_settings())
@@ -103,7 +103,9 @@ async def test_a_crowd_that_saw_no_users_makes_one_team(
 
 
 @ON_SQLITE
-async def test_where_there_are_people_no_team_is_made(make_app: MakeApp, make_settings: MakeSettings) -> None:
+async def test_a_database_with_users_gets_no_demo_team(
+    make_app: MakeApp, make_settings: MakeSettings
+) -> None:
     app = await make_app(make_settings())
     async with client_of(app) as client, Api(client) as api:
         await api.register("Ana")
@@ -112,12 +114,12 @@ async def test_where_there_are_people_no_team_is_made(make_app: MakeApp, make_se
 
 
 @ON_SQLITE
-async def test_without_the_demo_nobody_exists(app: FastAPI) -> None:
+async def test_without_the_demo_there_are_no_users(app: FastAPI) -> None:
     assert set((await rows(app)).values()) == {0}
 
 
 @pytest.mark.both_databases
-async def test_outside_the_demo_its_passwords_are_good_for_nothing(
+async def test_outside_the_demo_its_passwords_are_refused(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
     olga = TEAM[0]
@@ -130,7 +132,7 @@ async def test_outside_the_demo_its_passwords_are_good_for_nothing(
     async with client_of(serious) as client:
         refused = await sign_in(client, olga.email, olga.password)
         assert (refused.status_code, refused.json()["code"]) == (401, "not_signed_in")
-        # Nor is anybody still signed in from before.
+        # Logins from the demo are refused, too.
         token = {"Authorization": f"Bearer {signed_in.json()['access_token']}"}
         assert (await client.get("/api/auth/me", headers=token)).status_code == 401
         csrf = {"X-CSRF-Token": signed_in.json()["csrf_token"]}
@@ -139,7 +141,7 @@ async def test_outside_the_demo_its_passwords_are_good_for_nothing(
 
 
 @ON_SQLITE
-async def test_a_demo_password_stays_marked_when_passwords_become_dearer(
+async def test_a_demo_password_stays_marked_when_hashing_costs_rise(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
     await make_app(make_settings(demo=True))
@@ -152,7 +154,7 @@ async def test_a_demo_password_stays_marked_when_passwords_become_dearer(
 
 
 @ON_SQLITE
-async def test_people_who_register_in_the_demo_stay(make_app: MakeApp, make_settings: MakeSettings) -> None:
+async def test_users_who_register_in_the_demo_stay(make_app: MakeApp, make_settings: MakeSettings) -> None:
     demo = await make_app(make_settings(demo=True))
     async with client_of(demo) as client, Api(client) as api:
         ida = await api.register("Ida")

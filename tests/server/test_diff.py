@@ -1,4 +1,4 @@
-"""Unified diffs that patch agrees with, and that never take long."""
+"""Unified diffs that `patch` accepts, computed in bounded time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", "d", ""]), max_size=12)
 
 
 def apply(lines: list[str], diff: list[str]) -> list[str]:
-    """What becomes of the lines: `patch`, for diffs that fit."""
+    """Applies a diff that fits, as `patch` does."""
     result: list[str] = []
     position = 0
     for line in diff:
@@ -62,13 +62,13 @@ def test_the_diff_leads_from_one_to_the_other(max_lines: int, old: list[str], ne
     ],
     ids=["blank lines", "turned around", "two by two", "short, turned around", "one long line"],
 )
-def test_it_does_not_take_long(old: str, new: str) -> None:
+def test_the_time_is_bounded(old: str, new: str) -> None:
     begun = time.process_time()
     assert unified_diff(old, new)
     assert time.process_time() - begun < 10
 
 
-def test_what_changed_in_how_lines_end_is_told() -> None:
+def test_a_changed_line_ending_is_in_the_diff() -> None:
     assert unified_diff("a\r\nb", "a\nb") == ["@@ -1,2 +1,2 @@", "-a\r", "+a", " b"]
     assert unified_diff("a", "a\n") == ["@@ -1 +1,2 @@", " a", "+"]
 

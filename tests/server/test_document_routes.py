@@ -1,4 +1,4 @@
-"""Documents: in three scopes, listed for whoever may see them, deleted unless somebody edits."""
+"""Documents: in three scopes, listed for users who may see them, deleted unless another user edits."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_a_project_document_counts_as_its_applications(team: Team) -> None
     assert problem(await team.otto.http.get(f"/api/documents/{made['id']}")) == (403, "not_allowed")
 
 
-async def test_a_document_is_made_where_one_may_edit(team: Team) -> None:
+async def test_a_document_is_created_where_the_user_may_edit(team: Team) -> None:
     project_id = await team.ana.create_project(team.application_id)
     for scope in ({"application_id": team.application_id}, {"project_id": project_id}):
         body = {"title": "Plan", **scope}
@@ -81,7 +81,7 @@ async def test_a_document_is_made_where_one_may_edit(team: Team) -> None:
 
 
 @ON_SQLITE
-async def test_only_what_is_known_may_be_said_of_a_document(team: Team) -> None:
+async def test_unknown_fields_of_a_document_are_refused(team: Team) -> None:
     project_id = await team.ana.create_project(team.application_id)
     both = {"application_id": team.application_id, "project_id": project_id}
     for extra in (
@@ -112,7 +112,7 @@ async def test_renaming_takes_an_editor_and_no_lock(team: Team) -> None:
 
 @pytest.mark.both_databases
 class TestListing:
-    async def test_it_has_what_one_can_see_newest_change_first(self, team: Team) -> None:
+    async def test_it_has_visible_documents_newest_change_first(self, team: Team) -> None:
         project_id = await team.ana.create_project(team.application_id)
         old = await team.document("Old")
         inside = await team.ana.create_document("Inside", project_id=project_id)
@@ -169,7 +169,7 @@ class TestDeleting:
         assert problem(await team.olga.http.delete(path)) == (404, "not_found")
         assert problem(await team.ana.http.post(f"{path}/lock")) == (404, "not_found")
 
-    async def test_not_while_somebody_else_edits(self, team: Team) -> None:
+    async def test_not_while_another_user_edits(self, team: Team) -> None:
         document_id = await team.document()
         grant = await acquire(team.ana, document_id)
         answer = await team.olga.http.delete(f"/api/documents/{document_id}")
@@ -179,7 +179,7 @@ class TestDeleting:
         assert (await save(team.ana, document_id, "text", 0, grant["fence"], release=True)).status_code == 200
         assert (await team.olga.http.delete(f"/api/documents/{document_id}")).status_code == 204
 
-    async def test_what_one_edits_oneself_can_be_deleted_and_is_not_locked_then(
+    async def test_a_document_that_its_owner_edits_can_be_deleted_and_is_not_locked_then(
         self, team: Team, app: FastAPI
     ) -> None:
         document_id = await team.document()
@@ -195,14 +195,14 @@ class TestDeleting:
         is_free, go = asyncio.Event(), asyncio.Event()
         look = locks.states
 
-        async def look_and_wait(document_ids: list[str]) -> Any:
+        async def check_and_wait(document_ids: list[str]) -> Any:
             states = await look(document_ids)
             if not is_free.is_set():
                 is_free.set()
                 await go.wait()
             return states
 
-        locks.states = look_and_wait
+        locks.states = check_and_wait
         deleting = asyncio.ensure_future(team.olga.http.delete(f"/api/documents/{document_id}"))
         await asyncio.wait_for(is_free.wait(), LIMIT)
         granted = await locks.acquire(document_id, editor)
@@ -212,7 +212,7 @@ class TestDeleting:
 
 
 @pytest.mark.both_databases
-async def test_reading_one_is_one_question_to_the_database(team: Team, app: FastAPI) -> None:
+async def test_reading_a_document_takes_one_query(team: Team, app: FastAPI) -> None:
     document_id = await team.document()
     asked: list[str] = []
     engine = app.state.services.engine.sync_engine

@@ -1,4 +1,4 @@
-"""Grants and saves at the same time: every interleaving leaves what was acknowledged, and nothing of the overtaken."""
+"""Concurrent grants and saves: every interleaving keeps acknowledged saves, and no version from an overtaken grant."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def second_worker(database_url: str, sessions: Database) -> AsyncIterator[
 
 @dataclass
 class History:
-    """What the callers were told."""
+    """The outcomes that callers received."""
 
     registered: list[tuple[int, int]] = field(default_factory=list)
     saved: list[tuple[Save, Saved | Rescued]] = field(default_factory=list)
@@ -83,8 +83,8 @@ class History:
         self.saved.append((save, outcome))
         return outcome
 
-    async def complaints(self, sessions: Database, document_id: str) -> list[str]:
-        """What is in the database, against what was told."""
+    async def violations(self, sessions: Database, document_id: str) -> list[str]:
+        """Compares the database with the outcomes that callers received."""
         row = await document_of(sessions, document_id)
         versions = {version.number: version for version in await versions_of(sessions, document_id)}
         drafts = {draft.id: draft for draft in await drafts_of(sessions, document_id)}
@@ -100,7 +100,7 @@ class History:
             late = [n for n, each in versions.items() if each.fence < fence and n > version]
             if late:
                 found.append(
-                    f"grant {fence} was told version {version}, and older grants made {late} afterwards"
+                    f"grant {fence} received version {version}, and older grants created {late} afterwards"
                 )
         for save, outcome in self.saved:
             kept = (
@@ -141,7 +141,7 @@ async def work(
     fences: itertools.count[int],
     times: int,
 ) -> None:
-    """Take the lock from whoever has it, save a few times, and go on saving after having lost it."""
+    """Takes the lock from its holder, saves a few times, and goes on saving after the lock is lost."""
     for turn in range(times):
         fence = next(fences)
         await asyncio.sleep(random.random() / 100)
@@ -168,17 +168,17 @@ async def run_workers(kind: type[SqlDocumentStore], workers: list[Database], tim
             store = kind(workers[number % len(workers)])
             group.create_task(work(store, person, document_id, history, fences, times))
     assert history.registered
-    return await history.complaints(sessions, document_id)
+    return await history.violations(sessions, document_id)
 
 
-async def test_nothing_acknowledged_is_lost_among_many(
+async def test_no_acknowledged_save_is_lost_among_many_writers(
     sessions: Database, second_worker: Database, count: Count
 ) -> None:
     assert await run_workers(SqlDocumentStore, [sessions, second_worker], count(full=60, quick=8)) == []
 
 
-async def test_the_checker_sees_a_store_that_compares_first_and_writes_later(sessions: Database) -> None:
-    # Whether two of them meet where it shows is up to chance.
+async def test_the_checker_finds_a_store_that_compares_first_and_writes_later(sessions: Database) -> None:
+    # It depends on chance whether two of them overlap where the bug shows.
     for _ in range(30):
         if await run_workers(CheckThenAct, [sessions], 15):
             return
@@ -199,10 +199,10 @@ async def test_of_twenty_saves_at_once_one_is_a_version_and_nineteen_are_drafts(
     assert outcomes.count(Saved(1)) == 1
     rescued = {outcome.draft_id for outcome in outcomes if isinstance(outcome, Rescued)}
     assert len(rescued) == 19
-    assert await history.complaints(sessions, document_id) == []
+    assert await history.violations(sessions, document_id) == []
 
 
-async def test_one_save_asked_twenty_times_at_once_is_one_version_or_one_draft(
+async def test_one_save_sent_twenty_times_at_once_is_one_version_or_one_draft(
     sessions: Database, second_worker: Database
 ) -> None:
     ana = await add_user(sessions, "Ana")
@@ -217,7 +217,7 @@ async def test_one_save_asked_twenty_times_at_once_is_one_version_or_one_draft(
 
 
 def stop_at(engine: AsyncEngine, beginning: str) -> tuple[asyncio.Event, asyncio.Event]:
-    """The next statement that begins so waits in the midst of its transaction: (it has come, let it go)."""
+    """Stops the next statement with this prefix inside its transaction: (reached, resume)."""
     has_come, go = asyncio.Event(), asyncio.Event()
 
     def stop(_1: object, _2: object, statement: str, *_: object) -> None:
@@ -240,10 +240,10 @@ async def overtake_a_save(sessions: Database, second_worker: Database, *, within
         group.create_task(history.save(store, Save(document_id, ana, "hers", 0, 1)))
         await asyncio.wait_for(has_come.wait(), LIMIT)
         registering = group.create_task(history.register(other, Grant(document_id, ben, 2)))
-        # One that does not wait for the other ends within this; one that does is not hurried.
+        # A save that does not wait for the grant ends within this time; one that waits is not affected.
         await asyncio.wait({registering}, timeout=within)
         go.set()
-    return await history.complaints(sessions, document_id)
+    return await history.violations(sessions, document_id)
 
 
 async def overtake_with_a_grant(sessions: Database, second_worker: Database, *, within: float) -> list[str]:
@@ -270,12 +270,12 @@ async def overtake_with_a_grant(sessions: Database, second_worker: Database, *, 
         go_on.set()
         comparing = group.create_task(has_compared.wait())
         saving = group.create_task(history.save(other, Save(document_id, ana, "hers", 0, 1)))
-        # One that does not wait for the other has compared within this. It may have to wait with what it writes.
+        # A save that does not wait for the grant has compared within this time. Its write may still have to wait.
         await asyncio.wait({saving, comparing}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
         go.set()
         await saving
         has_compared.set()
-    return await history.complaints(sessions, document_id)
+    return await history.violations(sessions, document_id)
 
 
 INTERLEAVINGS = pytest.mark.parametrize(
@@ -287,13 +287,13 @@ INTERLEAVINGS = pytest.mark.parametrize(
 async def test_a_grant_and_the_save_that_it_overtakes_wait_for_each_other(
     sessions: Database, second_worker: Database, overtake: Callable[..., Awaitable[list[str]]]
 ) -> None:
-    # It does wait, so nothing is gained by more.
+    # It waits as it must, so more rounds prove nothing.
     assert await overtake(sessions, second_worker, within=0.5) == []
 
 
 @INTERLEAVINGS
 @ON_POSTGRESQL
-async def test_without_the_lock_on_the_row_the_checker_complains(
+async def test_the_checker_fails_without_the_lock_on_the_row(
     sessions: Database,
     second_worker: Database,
     monkeypatch: pytest.MonkeyPatch,
@@ -306,7 +306,7 @@ async def test_without_the_lock_on_the_row_the_checker_complains(
 
 
 async def save_and_die(parent: Parent, url: str, document_id: str, user_id: str, where: str) -> None:
-    """Save, and stop for ever: in the midst of the transaction, or when it is committed and nobody knows yet."""
+    """Save, and stop for ever: inside the transaction, or after the commit and before the response."""
     from sqlalchemy import event
 
     from leasehold.documents.ports import Save
@@ -318,15 +318,15 @@ async def save_and_die(parent: Parent, url: str, document_id: str, user_id: str,
 
     def stop(_1: object, _2: object, statement: str, *_: object) -> None:
         if statement.startswith(where):
-            parent.tell(reached=where)
-            parent.hear()
+            parent.send(reached=where)
+            parent.receive()
 
     event.listen(engine.sync_engine, "before_cursor_execute", stop)
     await SqlDocumentStore(session_factory(engine)).save(
         Save(document_id, Editor(user_id, "Ana"), "text", 0, 7)
     )
-    parent.tell(reached="end")
-    parent.hear()
+    parent.send(reached="end")
+    parent.receive()
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ async def save_and_die(parent: Parent, url: str, document_id: str, user_id: str,
     [("INSERT INTO versions", 0), ("UPDATE documents", 0), ("", 1)],
     ids=["before the version", "before the document", "after the commit"],
 )
-async def test_a_killed_save_left_all_or_nothing_and_is_asked_again(
+async def test_a_killed_save_left_all_or_nothing_and_can_be_repeated(
     database_url: str, sessions: Database, spawn: Callable[..., Child], where: str, kept: int
 ) -> None:
     ana = await add_user(sessions, "Ana")
@@ -366,5 +366,5 @@ async def test_a_cancelled_save_left_all_or_nothing(sessions: Database, count: C
         assert (await document_of(sessions, document_id)).version == len(
             await versions_of(sessions, document_id)
         )
-        assert await store.save(save) == Saved(base + 1), "whatever came of it, it can be asked again"
+        assert await store.save(save) == Saved(base + 1), "whatever the outcome, it can be repeated"
     assert await drafts_of(sessions, document_id) == []

@@ -1,4 +1,4 @@
-"""Drafts: seen by editors, compared, restored under the lock, discarded by their author or an owner."""
+"""Drafts: editors see and compare them, restore them under the lock; the author or an owner discards them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_editors_see_all_drafts_open_ones_first(case: Case) -> None:
     assert page["next_offset"] == 2
 
 
-async def test_a_draft_says_what_it_is(case: Case) -> None:
+async def test_a_draft_has_author_base_and_reason(case: Case) -> None:
     draft = await case.draft()
     assert draft["content"] == "one\n2\nthree"
     assert (draft["document_id"], draft["base_version"]) == (case.document_id, 0)
@@ -98,7 +98,7 @@ class TestComparing:
         assert found["base"] == {"version": 1, "content": "one\ntwo\nthree"}
         assert found["current"] == {"version": 2, "content": "four"}
 
-    async def test_a_base_that_never_was(self, case: Case) -> None:
+    async def test_an_unknown_base(self, case: Case) -> None:
         strange = (await save(case.team.ben, case.document_id, "x", 77, "1")).json()["draft_id"]
         found = (await case.team.ana.http.get(f"{case.path}/{strange}/compare")).json()
         assert found["base"] is None
@@ -125,7 +125,7 @@ class TestRestoring:
         assert (draft["status"], draft["settled_by"]) == ("restored", case.team.ana.id)
         assert draft["settled_at"] >= draft["created_at"]
 
-    async def test_asked_again_it_is_the_same_version(self, case: Case) -> None:
+    async def test_repeated_it_is_the_same_version(self, case: Case) -> None:
         first = (await case.restore(case.team.ana)).json()
         assert (await case.restore(case.team.ana)).json() == first
         await save(case.team.ana, case.document_id, "more", 2, case.fence, release=True)
@@ -133,7 +133,7 @@ class TestRestoring:
         assert (await case.restore(case.team.ana)).json() == first | {"lock_lost": True}
         assert (await case.document())["version"] == 3
 
-    async def test_settled_it_is_not_restored_another_time(self, case: Case) -> None:
+    async def test_a_settled_draft_is_not_restored_again(self, case: Case) -> None:
         await case.restore(case.team.ana)
         assert problem(await case.restore(case.team.ana, base=2)) == (409, "already_exists")
         assert (await case.document())["version"] == 2
@@ -155,7 +155,7 @@ class TestRestoring:
         assert len((await team.ana.http.get(case.path)).json()["items"]) == 1, "and it is not a second one"
         assert (await case.document())["version"] == 1
 
-    async def test_what_equals_the_document_makes_no_version_and_is_settled(self, case: Case) -> None:
+    async def test_a_draft_equal_to_the_document_creates_no_version_and_is_settled(self, case: Case) -> None:
         await save(case.team.ana, case.document_id, "one\n2\nthree", 1, case.fence)
         for _ in range(2):
             assert (await case.restore(case.team.ana, base=2)).json()["version"] == 2
@@ -172,7 +172,7 @@ class TestRestoring:
         self, case: Case, app: FastAPI, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def fail(*_: Any) -> None:
-            raise RuntimeError("in the midst of it")
+            raise RuntimeError("between draft and version")
 
         monkeypatch.setattr(drafts, "add_version", fail)
         assert problem(await case.restore(case.team.ana))[0] == 500
@@ -198,11 +198,11 @@ class TestDiscarding:
         assert problem(await case.restore(case.team.ana)) == (409, "already_exists")
         assert (await case.document())["version"] == 1
 
-    async def test_what_was_restored_is_not_discarded(self, case: Case) -> None:
+    async def test_a_restored_draft_is_not_discarded(self, case: Case) -> None:
         await case.restore(case.team.ana)
         assert problem(await case.discard(case.team.ben)) == (409, "already_exists")
 
-    async def test_an_author_who_may_only_look_now(self, case: Case) -> None:
+    async def test_an_author_who_is_now_a_viewer(self, case: Case) -> None:
         team = case.team
         member = f"/api/applications/{team.application_id}/members/{team.ben.id}"
         await team.olga.http.patch(member, json={"role": "viewer"})
@@ -212,7 +212,7 @@ class TestDiscarding:
 
 
 @pytest.mark.parametrize("which", [new_id(), "nothing"], ids=["none", "a word"])
-async def test_drafts_that_are_not_there(case: Case, which: str) -> None:
+async def test_missing_drafts(case: Case, which: str) -> None:
     case.draft_id = which
     team = case.team
     for answer in (

@@ -1,4 +1,4 @@
-"""`/healthz` and `/readyz`: open to anybody, and they give nothing away."""
+"""`/healthz` and `/readyz`: open without a login, and free of internal details."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_without_the_database_it_lives_and_is_not_ready(
 
 
 @ON_SQLITE
-async def test_what_is_missing_is_told_without_its_address(
+async def test_a_missing_dependency_is_named_without_its_address(
     make_app: MakeApp, make_settings: MakeSettings, own_server: Callable[..., Server]
 ) -> None:
     store = own_server("valkey9")
@@ -106,7 +106,7 @@ async def test_what_is_missing_is_told_without_its_address(
 
 @ON_SQLITE
 @pytest.mark.usefixtures("app")
-async def test_a_crowd_asks_the_store_once(client: httpx.AsyncClient, valkey: Server) -> None:
+async def test_concurrent_checks_ask_the_store_once(client: httpx.AsyncClient, valkey: Server) -> None:
     await client.get("/readyz")
     before = valkey.info("commandstats")["cmdstat_ping"]["calls"]
     answers = await asyncio.gather(*(client.get("/readyz") for _ in range(50)))

@@ -1,4 +1,4 @@
-"""Where the server listens, and what stands between it and its callers."""
+"""The addresses on which the server listens, and the proxies that it trusts."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_the_address_that_is_shown_can_be_reached(host: str, shown: str, reached
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 300, "203.0.113.1"])
-def test_what_is_no_address_of_ours_is_explained(host: str) -> None:
+def test_an_address_of_another_machine_is_explained(host: str) -> None:
     with pytest.raises(InvalidRequest, match="listen"):
         listen(Settings(host=host, port=0))
 
 
-def test_the_demo_does_not_listen_for_others_whatever_it_is_called() -> None:
+def test_the_demo_listens_on_loopback_only_under_any_name() -> None:
     settings = Settings(demo=True, port=0)
     with pytest.raises(InvalidRequest, match="loopback only"):
         listen(settings.model_copy(update={"host": "0.0.0.0"}))
@@ -54,7 +54,7 @@ def test_the_demo_does_not_listen_for_others_whatever_it_is_called() -> None:
         pytest.param(("10.0.0.1",), [401, 429], id="from-somebody-else"),
     ],
 )
-async def test_where_a_request_comes_from_is_what_a_trusted_proxy_says(
+async def test_a_trusted_proxy_names_the_client_address(
     make_app: MakeApp, make_settings: MakeSettings, trusted: tuple[str, ...], codes: list[int]
 ) -> None:
     settings = make_settings(trusted_proxies=trusted, rate_sign_in="1/minute")

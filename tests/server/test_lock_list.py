@@ -1,4 +1,4 @@
-"""Who edits what now, for the owners of what is edited."""
+"""The list of current locks, for the owners of the documents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def locked(person: Person, **asked: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.both_databases
-async def test_owners_see_who_edits_in_their_applications(team: Team) -> None:
+async def test_owners_see_the_locks_in_their_applications(team: Team) -> None:
     project_id = await team.ana.create_project(team.application_id)
     plan = await team.document("Plan")
     coast = await team.ana.create_document("Coast", project_id=project_id)
@@ -56,14 +56,14 @@ async def test_owners_see_who_edits_in_their_applications(team: Team) -> None:
     assert [each["document_id"] for each in await locked(team.olga)] == [coast]
 
 
-async def test_nobody_else_does(team: Team) -> None:
+async def test_other_users_do_not_see_the_locks(team: Team) -> None:
     await acquire(team.ana, await team.document())
     await acquire(team.ana, await team.ana.create_document("Diary"))
     for person in (team.ana, team.ben, team.vera, team.otto):
         assert await locked(person) == []
     assert len(await locked(team.olga)) == 1
     await acquire(team.olga, await team.olga.create_document("Olga's diary"))
-    assert len(await locked(team.olga)) == 1, "personal documents have no owners to tell"
+    assert len(await locked(team.olga)) == 1, "personal documents are in no owner's list"
 
 
 @pytest.mark.both_databases

@@ -1,4 +1,4 @@
-"""Logins and their refresh tokens: each is good once, a stolen one ends the session, a lost reply does not."""
+"""Logins and their refresh tokens: each is valid once, a stolen one ends the login, a lost response does not."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def count(database: Database, table: type[Row]) -> int:
         return await session.scalar(select(func.count()).select_from(table)) or 0
 
 
-async def test_a_refresh_gives_the_next_token_of_the_same_session(
+async def test_a_refresh_returns_the_next_token_of_the_same_login(
     sessions: Logins, ana: UserRow, clock: Clock
 ) -> None:
     first = await sessions.start(ana)
@@ -88,9 +88,7 @@ async def test_a_refresh_gives_the_next_token_of_the_same_session(
         first = last
 
 
-async def test_a_token_that_comes_a_second_time_ends_the_session(
-    sessions: Logins, ana: UserRow, clock: Clock
-) -> None:
+async def test_a_token_used_twice_ends_the_login(sessions: Logins, ana: UserRow, clock: Clock) -> None:
     stolen = (await sessions.start(ana)).refresh_token
     mine = await refreshed(sessions, stolen)
     clock.now += GRACE
@@ -100,7 +98,7 @@ async def test_a_token_that_comes_a_second_time_ends_the_session(
             await sessions.refresh(token)
 
 
-async def test_an_old_token_ends_the_session_however_many_followed(
+async def test_an_old_token_ends_the_login_however_many_followed(
     sessions: Logins, ana: UserRow, clock: Clock
 ) -> None:
     stolen = token = (await sessions.start(ana)).refresh_token
@@ -112,10 +110,10 @@ async def test_an_old_token_ends_the_session_however_many_followed(
         await sessions.refresh(token)
 
 
-async def test_a_thief_who_was_quick_is_found_out_by_the_next_refresh(
+async def test_a_stolen_token_used_within_the_grace_is_detected_by_the_next_refresh(
     sessions: Logins, ana: UserRow, clock: Clock
 ) -> None:
-    """Within the grace the thief gets the very token that the owner has: there is only one line of them."""
+    """Within the grace the thief gets the same token as the owner: tokens form a single chain."""
     stolen = (await sessions.start(ana)).refresh_token
     mine = (await refreshed(sessions, stolen)).refresh_token
     clock.now += 1
@@ -127,7 +125,9 @@ async def test_a_thief_who_was_quick_is_found_out_by_the_next_refresh(
     assert isinstance(await sessions.refresh(mine), str)
 
 
-async def test_a_reply_that_was_lost_is_given_again(sessions: Logins, ana: UserRow, clock: Clock) -> None:
+async def test_a_refresh_repeated_after_a_lost_response_returns_the_same_token(
+    sessions: Logins, ana: UserRow, clock: Clock
+) -> None:
     token = (await sessions.start(ana)).refresh_token
     lost = await refreshed(sessions, token)
     clock.now += GRACE - 1
@@ -146,10 +146,8 @@ async def test_two_tabs_that_refresh_at_once_both_stay_signed_in(
     await refreshed(sessions, tabs[0].refresh_token)
 
 
-async def test_a_tab_that_is_far_behind_is_told_to_ask_again(
-    sessions: Logins, ana: UserRow, clock: Clock
-) -> None:
-    """Its browser has a newer cookie by now, which an old one must not replace."""
+async def test_a_tab_with_an_older_token_must_retry(sessions: Logins, ana: UserRow, clock: Clock) -> None:
+    """Its browser has a newer cookie, which an old one must not replace."""
     first = (await sessions.start(ana)).refresh_token
     second = (await refreshed(sessions, first)).refresh_token
     third = (await refreshed(sessions, second)).refresh_token
@@ -160,11 +158,11 @@ async def test_a_tab_that_is_far_behind_is_told_to_ask_again(
     await refreshed(sessions, third)
 
 
-async def test_ended_is_ended(sessions: Logins, ana: UserRow) -> None:
+async def test_an_ended_login_stays_ended(sessions: Logins, ana: UserRow) -> None:
     signed_in, other = await sessions.start(ana), await sessions.start(ana)
     await sessions.end(signed_in.login_id)
     await sessions.end(signed_in.login_id)
-    await sessions.end("no such session")
+    await sessions.end("no such login")
     with pytest.raises(NotSignedIn):
         await sessions.refresh(signed_in.refresh_token)
     await refreshed(sessions, other.refresh_token)
@@ -181,7 +179,7 @@ async def test_ending_twice_keeps_the_first_instant(
         assert await session.scalar(select(LoginRow.ended_at)) == began
 
 
-async def test_whoever_does_not_come_back_is_signed_out(sessions: Logins, ana: UserRow, clock: Clock) -> None:
+async def test_a_login_without_refresh_expires(sessions: Logins, ana: UserRow, clock: Clock) -> None:
     token = (await sessions.start(ana)).refresh_token
     clock.now += 14 * DAY - 1
     token = (await refreshed(sessions, token)).refresh_token
@@ -191,31 +189,33 @@ async def test_whoever_does_not_come_back_is_signed_out(sessions: Logins, ana: U
 
 
 @pytest.mark.parametrize("token", ["", "x", "a.b", "🔑", "\udc80", "x" * 10_000])
-async def test_a_token_that_we_did_not_make_is_nobodys(sessions: Logins, ana: UserRow, token: str) -> None:
+async def test_an_unknown_token_is_refused(sessions: Logins, ana: UserRow, token: str) -> None:
     await sessions.start(ana)
     with pytest.raises(NotSignedIn):
         await sessions.refresh(token)
     assert await sessions.login_of(token) is None
 
 
-async def test_the_session_of_a_token_is_known_used_or_not(sessions: Logins, ana: UserRow) -> None:
+async def test_the_login_of_a_token_is_found_whether_or_not_it_was_used(
+    sessions: Logins, ana: UserRow
+) -> None:
     first = await sessions.start(ana)
     second = await refreshed(sessions, first.refresh_token)
     for token in (first.refresh_token, second.refresh_token):
         assert await sessions.login_of(token) == first.login_id
 
 
-async def test_with_another_key_there_is_another_line(
+async def test_another_key_gives_another_chain_of_tokens(
     sessions: Logins, ana: UserRow, database: Database, clock: Clock
 ) -> None:
-    """Whoever reads the database and an old token, but not the key, cannot know the next one."""
+    """The database and an old token, without the key, do not reveal the next token."""
     token = (await sessions.start(ana)).refresh_token
     real = await refreshed(sessions, token)
     other = Logins(database, b"x" * 32, clock=clock)
     assert other._successor(token, real.login_id) != real.refresh_token
 
 
-async def test_tokens_are_kept_as_hashes_only(sessions: Logins, ana: UserRow, database: Database) -> None:
+async def test_tokens_are_stored_only_as_hashes(sessions: Logins, ana: UserRow, database: Database) -> None:
     first = await sessions.start(ana)
     second = await refreshed(sessions, first.refresh_token)
     async with reading(database) as session:
@@ -227,7 +227,7 @@ async def test_tokens_are_kept_as_hashes_only(sessions: Logins, ana: UserRow, da
     assert first.refresh_token not in repr(first)
 
 
-async def test_what_is_over_for_long_is_removed_and_nothing_else(
+async def test_logins_that_ended_long_ago_are_removed_and_no_others(
     sessions: Logins, ana: UserRow, database: Database, clock: Clock
 ) -> None:
     await sessions.start(ana)
@@ -253,11 +253,11 @@ async def _refresh_in_another_process(parent: object, url: str, key: str, token:
 
     engine = open_engine(url)
     sessions = Logins(session_factory(engine), key.encode())
-    parent.tell(ready=True)
-    parent.hear()
+    parent.send(ready=True)
+    parent.receive()
     answer = await sessions.refresh(token)
     await close_engine(engine)
-    parent.tell(token=answer.refresh_token)
+    parent.send(token=answer.refresh_token)
 
 
 async def test_tabs_at_two_workers_get_the_same_token(
@@ -268,6 +268,6 @@ async def test_tabs_at_two_workers_get_the_same_token(
     for worker in workers:
         assert await worker.aread(LIMIT) == {"ready": True}
     for worker in workers:
-        worker.tell()
+        worker.send()
     answers = [(await worker.aread(LIMIT))["token"] for worker in workers]
     assert answers[0] == answers[1] != token

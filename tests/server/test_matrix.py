@@ -1,4 +1,4 @@
-"""Every operation of the OpenAPI document × everybody who may ask × every place where its object may be."""
+"""Every operation of the OpenAPI document × every kind of caller × every place of its object."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import httpx
     from tests.conftest import Servers
 
-# One application for all of it: starting one takes longer than asking it everything.
+# One application for all: starting one takes longer than all the requests.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NOT_FOR_ANYBODY = [operation_id for operation_id, rule in RULES.items() if rule.needs != "anybody"]
@@ -49,7 +49,7 @@ def matrix_settings(
     empty_database: str, servers: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> Settings:
     where: dict[str, Any] = {"database_url": empty_database, "store_url": servers.empty("valkey9").url}
-    # Nothing may run out by itself while it is compared.
+    # No lock may expire during a comparison.
     return Settings(**QUICK, **where, data_dir=tmp_path_factory.mktemp("data"), document_ttl=3600)
 
 
@@ -75,13 +75,13 @@ async def test_every_operation_has_its_rule_and_every_rule_its_operation(
 
 
 @pytest.mark.parametrize("operation_id", NOT_FOR_ANYBODY)
-async def test_whoever_may_not_is_refused_and_nothing_happens(
+async def test_a_caller_without_permission_is_refused_and_nothing_changes(
     operation_id: str, operations: dict[str, Operation], world: World
 ) -> None:
-    """While somebody else edits every document: the refused know the fence, and claim to be at the same tab."""
+    """While another user edits every document: the refused callers send the right fence and tab."""
     operation, rule = operations[operation_id], RULES[operation_id]
     await world.clear()
-    things = await world.make_things()
+    things = await world.make_objects()
     fences = await world.hold_all(things)
     everybody = await world.sign_in_all()
     before = await world.look()
@@ -103,13 +103,13 @@ async def test_whoever_may_not_is_refused_and_nothing_happens(
 
 
 @pytest.mark.parametrize("operation_id", RULES)
-async def test_whoever_may_is_served(
+async def test_a_caller_with_permission_is_served(
     operation_id: str, operations: dict[str, Operation], world: World
 ) -> None:
-    """Who looks sees nothing of others, and changes nothing. Who does more does it to things of their own."""
+    """A read returns no data of others, and changes nothing. A write changes only objects that the caller may change."""
     operation, rule = operations[operation_id], RULES[operation_id]
     await world.clear()
-    things = await world.make_things()
+    things = await world.make_objects()
     await world.hold_all(things)
     everybody = await world.sign_in_all()
     before = await world.look()
@@ -120,7 +120,7 @@ async def test_whoever_may_is_served(
             continue
         credentials, fence = everybody[caller], "1"
         if not operation.is_safe:
-            things, credentials = await world.make_things(), await world.sign_in(caller)
+            things, credentials = await world.make_objects(), await world.sign_in(caller)
             fence = await world.hold(things[target.place].document_id, caller) if rule.holds else "1"
         answer = await world.ask(operation, rule, target, things=things, credentials=credentials, fence=fence)
         judge = _unless_served if works(rule, caller, target) else _unless_late
@@ -130,7 +130,7 @@ async def test_whoever_may_is_served(
     assert not wrong, "\n".join([operation_id, *wrong])
 
 
-async def test_whoever_is_not_signed_in_is_told_so_whatever_they_send(
+async def test_a_caller_without_a_login_gets_401_for_any_request(
     operations: dict[str, Operation], world: World
 ) -> None:
     for operation_id in NOT_FOR_ANYBODY:
@@ -151,7 +151,7 @@ def _unless_late(answer: httpx.Response, caller: str) -> list[str]:
 def _unless_refused(answer: httpx.Response, expected: tuple[int, str]) -> list[str]:
     complaints = [*_unless_problem(answer, expected), *_read(answer, ALL_CANARIES)]
     if expected[0] == 401 and answer.headers.get("www-authenticate") != "Bearer":
-        complaints.append("was not told how to sign in")
+        complaints.append("has no WWW-Authenticate header")
     return complaints
 
 

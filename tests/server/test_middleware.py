@@ -1,4 +1,4 @@
-"""What is around every request: its id, the browser's headers, its size, and an answer in any case."""
+"""The middleware of every request: request id, security headers, body size, and a response in every case."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ERRORS: dict[type[errors.LeaseholdError], dict[str, Any]] = {
     errors.StaleFence: {"seen": 2, "given": 1},
     errors.RateLimited: {"message": "slowly", "retry_after": 7.2},
 }
-"""How to make one, where it takes more than a message."""
+"""How to create an error that needs more than a message."""
 
 STORE_MESSAGE = "no answer from canary.internal:6379"
 
@@ -50,7 +50,7 @@ def every_error() -> list[type[errors.LeaseholdError]]:
     while pending:
         kind = pending.pop()
         if kind.__module__ == errors.__name__:
-            found[kind] = None  # once, also where it has two bases
+            found[kind] = None  # once, also for a class with two bases
         pending += kind.__subclasses__()
     return list(found)
 
@@ -71,8 +71,8 @@ def small_app() -> FastAPI:
     async def fail(name: str) -> None:
         raise make(next(kind for kind in OF_ERROR if kind.__name__ == name))
 
-    @app.get("/api/surprise")
-    async def surprise() -> None:
+    @app.get("/api/unexpected")
+    async def unexpected() -> None:
         raise RuntimeError("canary in a traceback")
 
     @app.get("/api/half")
@@ -134,17 +134,17 @@ async def test_every_error_of_the_library_is_a_problem(
     assert set(body) <= {"type", "code", "title", "status", "message", "request_id", "seen", "given"}
 
 
-async def test_a_surprise_is_a_problem_without_a_word_about_it(
+async def test_an_unexpected_error_is_a_problem_without_details(
     http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answer = await http.get("/api/surprise", headers={"X-Request-Id": "find-me"})
+    answer = await http.get("/api/unexpected", headers={"X-Request-Id": "find-me"})
     assert answer.status_code == 500
     assert "canary" not in answer.text
     assert check_problem(answer, "leasehold_error")["request_id"] == "find-me"
     assert "canary in a traceback" in caplog.text
 
 
-async def test_half_an_answer_is_cut_rather_than_mended(
+async def test_a_response_that_fails_midway_is_cut(
     http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(RuntimeError, match="canary"):
@@ -172,7 +172,7 @@ async def test_errors_of_http_itself_are_problems(
 @pytest.mark.parametrize(
     "body", [b'{"number": "x", "secret": "canary"}', b"{canary", b"[]", b"", b"\xff\xfe"], ids=repr
 )
-async def test_a_body_that_does_not_fit_is_a_problem_that_repeats_nothing(
+async def test_an_invalid_body_is_a_problem_that_repeats_no_input(
     http: httpx.AsyncClient, body: bytes
 ) -> None:
     answer = await http.post("/api/body", content=body, headers={"Content-Type": "application/json"})
@@ -187,7 +187,7 @@ async def test_a_body_that_is_too_large_is_not_read(http: httpx.AsyncClient) -> 
     assert answer.status_code == 413
 
 
-async def test_a_body_that_does_not_say_its_length_is_counted(http: httpx.AsyncClient) -> None:
+async def test_a_body_without_content_length_is_counted(http: httpx.AsyncClient) -> None:
     sent = 0
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -221,9 +221,7 @@ async def test_content_may_be_larger(http: httpx.AsyncClient) -> None:
     ],
     ids=["sane", "trace", "longest", "too-long", "empty", "space", "quote", "escape"],
 )
-async def test_a_request_id_is_kept_if_it_is_a_sane_one(
-    http: httpx.AsyncClient, given: str, is_kept: bool
-) -> None:
+async def test_a_valid_request_id_is_kept(http: httpx.AsyncClient, given: str, is_kept: bool) -> None:
     answer = await http.get("/api/nothing", headers={"X-Request-Id": given})
     assert (answer.headers["x-request-id"] == given) == is_kept
     check_problem(answer, "not_found")
@@ -235,7 +233,7 @@ async def test_each_request_has_an_id_of_its_own(http: httpx.AsyncClient) -> Non
 
 
 @pytest.mark.parametrize("path", ["/api/nothing", "/", "/docs", "/healthz"])
-async def test_browsers_are_told_to_be_careful(http: httpx.AsyncClient, path: str) -> None:
+async def test_responses_have_security_headers(http: httpx.AsyncClient, path: str) -> None:
     headers = (await http.get(path)).headers
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
     assert "default-src" in headers["content-security-policy"]
@@ -244,7 +242,7 @@ async def test_browsers_are_told_to_be_careful(http: httpx.AsyncClient, path: st
     assert headers["referrer-policy"] == "no-referrer"
 
 
-async def test_answers_of_the_api_are_kept_by_nobody(http: httpx.AsyncClient) -> None:
+async def test_responses_of_the_api_are_not_cached(http: httpx.AsyncClient) -> None:
     assert (await http.get("/api/nothing")).headers["cache-control"] == "no-store"
     assert (await http.get("/api/cached")).headers.get_list("cache-control") == ["max-age=60"]
     assert "cache-control" not in (await http.get("/page.js")).headers
@@ -266,7 +264,7 @@ async def test_refusals_are_in_the_log(http: httpx.AsyncClient, caplog: pytest.L
     assert "refused with 403: GET /api/raise/NotAllowed" in caplog.text
 
 
-async def test_what_keeps_the_store_from_answering_is_in_the_log_only(
+async def test_the_reason_for_an_unavailable_store_is_only_in_the_log(
     http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = await http.get("/api/raise/StoreUnavailable")

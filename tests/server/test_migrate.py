@@ -1,4 +1,4 @@
-"""The database is up to date when a worker has started, however many started at once and whatever happened to them."""
+"""The database is up to date when a worker has started, also after concurrent, killed and failed starts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def differences(connection: Connection) -> list[Any]:
     return compare_metadata(MigrationContext.configure(connection, opts=options), Row.metadata)
 
 
-async def test_the_migrations_make_what_the_models_say(engine: AsyncEngine) -> None:
+async def test_the_migrations_create_the_schema_of_the_models(engine: AsyncEngine) -> None:
     await migrate(engine)
     async with engine.connect() as connection:
         assert await connection.run_sync(differences) == []
@@ -108,7 +108,7 @@ async def test_a_database_that_is_up_to_date_is_left_alone_without_alembic(engin
     assert out == b"False\n"
 
 
-async def test_a_database_of_a_newer_version_is_refused_by_a_sentence(engine: AsyncEngine) -> None:
+async def test_a_database_of_a_newer_version_is_refused_with_a_message(engine: AsyncEngine) -> None:
     await migrate(engine)
     async with engine.begin() as connection:
         await connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
@@ -126,15 +126,15 @@ async def _migrate_at_the_same_moment(parent: Any, url: str) -> None:
 
     def upgrade_slowly(connection: Any) -> None:
         whole(connection)
-        time.sleep(1)  # long enough for the others to come, on a busy machine too
+        time.sleep(1)  # long enough for the others to start, on a busy machine too
 
     migrating.upgrade = upgrade_slowly
     engine = open_engine(url)
-    parent.tell(ready=True)
-    parent.hear()
+    parent.send(ready=True)
+    parent.receive()
     await migrating.migrate(engine)
     await close_engine(engine)
-    parent.tell(done=True)
+    parent.send(done=True)
 
 
 async def test_several_processes_may_migrate_at_once(
@@ -144,7 +144,7 @@ async def test_several_processes_may_migrate_at_once(
     for child in children:
         assert await child.aread(LIMIT) == {"ready": True}
     for child in children:
-        child.tell()
+        child.send()
     for child in children:
         assert await child.aread(LIMIT) == {"done": True}
     async with engine.connect() as connection:
@@ -153,7 +153,7 @@ async def test_several_processes_may_migrate_at_once(
     assert len(revisions) == 1
 
 
-async def _die_within_the_migration(parent: Any, url: str) -> None:
+async def _wait_inside_the_migration(parent: Any, url: str) -> None:
     import asyncio
 
     from leasehold.server.db import migrate as migrating
@@ -163,8 +163,8 @@ async def _die_within_the_migration(parent: Any, url: str) -> None:
 
     def upgrade_and_wait(connection: Any) -> None:
         whole(connection)
-        parent.tell(nearly=True)
-        parent.hear()
+        parent.send(nearly=True)
+        parent.receive()
 
     migrating.upgrade = upgrade_and_wait
     engine = open_engine(url)
@@ -172,10 +172,10 @@ async def _die_within_the_migration(parent: Any, url: str) -> None:
     await asyncio.sleep(60)
 
 
-async def test_whoever_is_killed_within_the_migration_leaves_nothing(
+async def test_a_process_killed_during_the_migration_leaves_nothing(
     engine: AsyncEngine, empty_database_url: str, spawn: Callable[..., Child]
 ) -> None:
-    child = spawn(_die_within_the_migration, empty_database_url)
+    child = spawn(_wait_inside_the_migration, empty_database_url)
     assert await child.aread(LIMIT) == {"nearly": True}
     waiting = asyncio.create_task(migrate(engine))
     child.kill()

@@ -1,4 +1,4 @@
-"""Passwords: what is kept of them, and what a crowd of sign-ins can take."""
+"""Passwords: how they are stored, and how many logins are checked at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
 class Slow(PasswordHasher):
-    """Takes as long as it is told to, and notes where it ran."""
+    """A hasher that waits for an event, and records its threads."""
 
     def __init__(self) -> None:
         super().__init__(time_cost=1, memory_cost=8, parallelism=1)
@@ -67,18 +67,18 @@ async def test_the_right_password_is_right_and_others_are_not(passwords: Passwor
     assert not await passwords.verify("correct horse ", kept)
 
 
-async def test_what_is_kept_does_not_show_the_password(passwords: Passwords) -> None:
+async def test_the_stored_hash_does_not_show_the_password(passwords: Passwords) -> None:
     first, second = await passwords.hash("canary-51c2"), await passwords.hash("canary-51c2")
     assert first.startswith("$argon2id$")
     assert "canary" not in first
     assert first != second
 
 
-async def test_nobody_has_a_password(passwords: Passwords) -> None:
+async def test_an_unknown_user_matches_no_password(passwords: Passwords) -> None:
     assert not await passwords.verify("anything", None)
 
 
-async def test_what_is_not_a_hash_matches_nothing(passwords: Passwords) -> None:
+async def test_a_value_that_is_no_hash_matches_no_password(passwords: Passwords) -> None:
     assert not await passwords.verify("", "")
     assert not await passwords.verify("none", "none")
 
@@ -98,11 +98,11 @@ async def test_a_hash_with_other_costs_is_outdated(passwords: Passwords) -> None
     assert passwords.is_outdated(PasswordHasher(time_cost=2, memory_cost=16, parallelism=1).hash("x"))
 
 
-async def test_the_event_loop_goes_on_while_a_password_is_checked(slow: Slow) -> None:
+async def test_the_event_loop_runs_while_a_password_is_checked(slow: Slow) -> None:
     passwords = Passwords(slow)
     kept = slow.hash("correct horse")
     checking = asyncio.create_task(passwords.verify("correct horse", kept))
-    # If it ran in this thread, it would wait here for ever: nobody else sets the event.
+    # If it ran in this thread, it would wait here forever: only this thread sets the event.
     await asyncio.to_thread(slow.began.acquire)
     assert not checking.done()
     slow.go_on.set()
@@ -123,7 +123,7 @@ async def test_only_a_few_are_checked_at_once(slow: Slow) -> None:
     passwords.close()
 
 
-async def test_a_crowd_is_sent_away_and_may_come_back(slow: Slow) -> None:
+async def test_logins_over_the_limit_are_refused_and_can_be_retried(slow: Slow) -> None:
     passwords = Passwords(slow, at_once=1, waiting=3)
     kept = slow.hash("correct horse")
     crowd = [asyncio.create_task(passwords.verify("correct horse", kept)) for _ in range(10)]
@@ -139,7 +139,7 @@ async def test_a_crowd_is_sent_away_and_may_come_back(slow: Slow) -> None:
     passwords.close()
 
 
-async def test_whoever_gives_up_does_not_make_room_for_more_work(slow: Slow) -> None:
+async def test_a_cancelled_login_keeps_its_place_until_its_check_ends(slow: Slow) -> None:
     passwords = Passwords(slow, at_once=1, waiting=0)
     kept = slow.hash("correct horse")
     first = asyncio.create_task(passwords.verify("correct horse", kept))

@@ -1,4 +1,4 @@
-"""Every worker is told whose rights have changed, so that nobody goes on watching what they may not."""
+"""Every worker is notified of changed permissions, so that no user keeps watching a document without permission."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ async def team(api: Api) -> Team:
 
 
 class Notices:
-    """What was said since one last looked."""
+    """The notifications since the last read."""
 
     def __init__(self, subscription: redis.asyncio.client.PubSub, connection: redis.asyncio.Redis) -> None:
         self._subscription = subscription
         self._connection = connection
 
-    async def told(self) -> set[str]:
-        """Of whom. What was said before is on its way before what is said now."""
+    async def users(self) -> set[str]:
+        """The users named in notifications. A marker is published last, so all earlier ones have arrived."""
         await self._connection.publish(CHANNEL, "end")
         people = set()
         async for message in self._subscription.listen():
@@ -59,13 +59,13 @@ async def notices(valkey: Server, team: Team, app: FastAPI) -> AsyncIterator[Not
 async def test_members_come_and_go(team: Team, notices: Notices) -> None:
     path = f"/api/applications/{team.application_id}/members"
     await team.olga.add_member(team.application_id, team.otto, "viewer")
-    assert await notices.told() == {team.otto.id}
+    assert await notices.users() == {team.otto.id}
     await team.olga.http.patch(f"{path}/{team.otto.id}", json={"role": "editor"})
-    assert await notices.told() == {team.otto.id}
+    assert await notices.users() == {team.otto.id}
     await team.olga.http.delete(f"{path}/{team.otto.id}")
-    assert await notices.told() == {team.otto.id}
+    assert await notices.users() == {team.otto.id}
     await team.ana.http.delete(f"{path}/{team.ana.id}")
-    assert await notices.told() == {team.ana.id}
+    assert await notices.users() == {team.ana.id}
 
 
 async def test_documents_go(team: Team, notices: Notices) -> None:
@@ -79,18 +79,18 @@ async def test_documents_go(team: Team, notices: Notices) -> None:
         (team.olga, f"/api/applications/{team.application_id}", everybody),
     ):
         assert (await person.http.delete(path)).status_code == 204
-        assert await notices.told() == who
+        assert await notices.users() == who
 
 
-async def test_what_was_refused_is_not_told(team: Team, notices: Notices) -> None:
+async def test_a_refused_change_is_not_published(team: Team, notices: Notices) -> None:
     path = f"/api/applications/{team.application_id}/members"
     await team.ana.http.delete(f"{path}/{team.ben.id}")
     await team.olga.http.delete(f"{path}/{team.olga.id}")
     await team.olga.http.post(path, json={"email": team.ana.email, "role": "viewer"})
-    assert await notices.told() == set()
+    assert await notices.users() == set()
 
 
-async def test_a_change_is_made_though_nobody_can_be_told(
+async def test_a_change_is_made_although_it_cannot_be_published(
     make_app: MakeApp, make_settings: MakeSettings, own_server: Callable[..., Server]
 ) -> None:
     from tests.server.api import Api
@@ -105,17 +105,19 @@ async def test_a_change_is_made_though_nobody_can_be_told(
         assert (await team.ana.http.get("/api/applications")).json()["items"] == []
 
 
-async def test_everybody_is_told_though_one_could_not_be(team: Team, notices: Notices, app: FastAPI) -> None:
+async def test_all_users_are_notified_although_one_notification_fails(
+    team: Team, notices: Notices, app: FastAPI
+) -> None:
     services = app.state.services
     people = [team.olga.id, team.ana.id, team.ben.id]
     tell = services.live._notices.announce_rights_changed
 
-    async def tell_unless(user_id: str) -> None:
+    async def publish_unless(user_id: str) -> None:
         if user_id == team.olga.id:
             raise StoreUnavailable("away")
         await tell(user_id)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(services.live._notices, "announce_rights_changed", tell_unless)
+        patch.setattr(services.live._notices, "announce_rights_changed", publish_unless)
         await announce_permission_change(services, people)
-    assert await notices.told() == {team.ana.id, team.ben.id}
+    assert await notices.users() == {team.ana.id, team.ben.id}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from fastapi.dependencies.models import Dependant
 
-# Not routes of ours: FastAPI's documentation, if it is exposed, and the socket, which authenticates by its first message.
+# Not our routes: FastAPI's documentation, if it is exposed, and the socket, which authenticates by its first message.
 WITHOUT_DEPENDENCIES = {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/ws"}
 
 
@@ -30,7 +30,7 @@ def app(tmp_path: Path) -> FastAPI:
 
 
 def permissions_by_route(app: FastAPI) -> dict[str, set[str]]:
-    """What each route declares, by its name; by its path where it is not a route of FastAPI."""
+    """The declared permission of each route, by its name; by its path where it is not a route of FastAPI."""
     found: dict[str, set[str]] = {}
     for route in _routes(app.routes):
         if isinstance(getattr(route, "original_route", route), APIRoute):

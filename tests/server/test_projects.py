@@ -1,4 +1,4 @@
-"""Projects: made by editors, seen by members, deleted by owners."""
+"""Projects: editors create them, members see them, owners delete them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def team(api: Api) -> Team:
     return await make_team(api)
 
 
-async def test_an_editor_makes_a_project_that_members_see(team: Team) -> None:
+async def test_an_editor_creates_a_project_that_members_see(team: Team) -> None:
     made = await team.ana.create("/api/projects", application_id=team.application_id, name="Coast")
     assert (made["name"], made["application_id"]) == ("Coast", team.application_id)
     for person in (team.olga, team.ben, team.vera):
@@ -53,7 +53,7 @@ async def test_a_project_needs_its_application(team: Team) -> None:
 
 
 @ON_SQLITE
-async def test_only_what_is_known_may_be_said_of_a_project(team: Team) -> None:
+async def test_unknown_fields_of_a_project_are_refused(team: Team) -> None:
     good = {"application_id": team.application_id, "name": "Coast"}
     for body in (
         {"name": "x"},

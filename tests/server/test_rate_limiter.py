@@ -1,4 +1,4 @@
-"""Rate limits: a budget for each kind of request and each caller, and cheap to ask."""
+"""Rate limits: a budget for each kind of request and each caller, at low cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_whoever_is_over_the_limit_is_told_when_to_come_back(clock: Clock) -> None:
+def test_a_caller_over_the_limit_gets_a_time_to_retry(clock: Clock) -> None:
     limiter = RateLimiter({"acquire": "2/minute"}, clock=clock)
     limiter.spend("acquire", "ana")
     clock.now += 20
@@ -38,7 +38,7 @@ def test_whoever_is_over_the_limit_is_told_when_to_come_back(clock: Clock) -> No
     limiter.spend("acquire", "ana")
 
 
-def test_what_is_too_much_costs_nothing(clock: Clock) -> None:
+def test_a_refused_request_uses_no_budget(clock: Clock) -> None:
     limiter = RateLimiter({"content": "100/minute"}, clock=clock)
     limiter.spend("content", "ana", 70)
     with pytest.raises(RateLimited) as told:
@@ -51,7 +51,7 @@ def test_what_is_too_much_costs_nothing(clock: Clock) -> None:
         limiter.spend("content", "ana", 1)
 
 
-def test_callers_and_budgets_do_not_share(clock: Clock) -> None:
+def test_callers_and_budgets_are_independent(clock: Clock) -> None:
     limiter = RateLimiter({"acquire": "1/minute", "keep": "1/minute"}, clock=clock)
     limiter.spend("acquire", "ana")
     limiter.spend("acquire", "ben")
@@ -66,13 +66,13 @@ def test_a_limit_can_be_off(clock: Clock) -> None:
         limiter.spend("acquire", "ana")
 
 
-def test_names_with_slashes_are_not_somebody_else(clock: Clock) -> None:
+def test_names_with_slashes_are_distinct_callers(clock: Clock) -> None:
     limiter = RateLimiter({"acquire": "1/minute", "other": "1/minute"}, clock=clock)
     limiter.spend("other", "acquire/ana")
     limiter.spend("acquire", "ana")
 
 
-def test_counters_that_have_ended_are_forgotten(clock: Clock) -> None:
+def test_expired_counters_are_removed(clock: Clock) -> None:
     windows = Windows(clock)
     for number in range(10_000):
         windows.incr(str(number), 60)
@@ -107,7 +107,7 @@ def test_the_windows_count_as_the_library_expects(clock: Clock) -> None:
         ("POST /api/applications/lock", "other"),
     ],
 )
-def test_keeping_a_lock_never_costs_what_asking_for_one_does(request_line: str, budget: str) -> None:
+def test_renewing_a_lock_never_uses_the_budget_of_acquiring(request_line: str, budget: str) -> None:
     method, _, path = request_line.partition(" ")
     assert budget_of(method, path) == budget
 
@@ -122,12 +122,12 @@ def test_keeping_a_lock_never_costs_what_asking_for_one_does(request_line: str, 
         (None, "unknown"),
     ],
 )
-def test_an_address_is_what_one_caller_has(host: str | None, counted_as: str) -> None:
+def test_an_address_is_the_network_of_one_caller(host: str | None, counted_as: str) -> None:
     scope = {"type": "http", "headers": [], "client": (host, 1) if host else None}
     assert address_of(Request(scope)) == counted_as
 
 
-def test_asking_is_cheap() -> None:
+def test_a_check_is_cheap() -> None:
     limiter = RateLimiter({"acquire": "1000000/minute"})
     best = min(_microseconds_each(limiter) for _ in range(5))
     assert best < 200, f"{best:.0f} µs each"  # 4 on a quiet machine
@@ -153,7 +153,7 @@ async def test_sign_ins_are_limited_by_address(make_app: MakeApp, make_settings:
 
 
 @ON_SQLITE
-async def test_everything_else_is_limited_by_address_where_nobody_is_signed_in(
+async def test_requests_without_a_login_are_limited_by_address(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
     app = await make_app(make_settings(rate_other="2/minute"))

@@ -1,4 +1,4 @@
-"""Whoever signs out is out everywhere, at once or soon, and stays out."""
+"""A logout applies at every worker, at once or soon, and for good."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def client(valkey: Server) -> AsyncIterator[Client]:
 
 
 async def end_a_session(database: Database, *, ended_at: float | None = None) -> str:
-    """In the database only, as another worker would."""
+    """Ends a login in the database only, as another worker would."""
     user = UserRow(
         id=new_id(), email=f"{new_id()}@x", display_name="Ana", password_hash="none", created_at=0.0
     )
@@ -56,14 +56,16 @@ async def end_a_session(database: Database, *, ended_at: float | None = None) ->
     return ended.id
 
 
-async def test_what_was_ended_before_the_start_is_known(database: Database, client: Client) -> None:
+async def test_logins_that_ended_before_the_start_are_known(database: Database, client: Client) -> None:
     ended = await end_a_session(database)
     async with Revocations(database, client.store_access.transport, seconds=900) as revocations:
         assert revocations.is_ended(ended)
         assert not revocations.is_ended("another session")
 
 
-async def test_only_what_may_still_have_a_token_is_remembered(database: Database, client: Client) -> None:
+async def test_only_ended_logins_with_a_valid_token_are_remembered(
+    database: Database, client: Client
+) -> None:
     long_ago = await end_a_session(database, ended_at=time.time() - 1000)
     lately = await end_a_session(database, ended_at=time.time() - 800)
     now = time.time()
@@ -78,37 +80,37 @@ async def test_only_what_may_still_have_a_token_is_remembered(database: Database
         await eventually_async(lambda: not revocations.is_ended(lately))
 
 
-async def test_one_that_is_ended_here_is_known_at_once(database: Database, client: Client) -> None:
+async def test_a_logout_at_this_worker_applies_at_once(database: Database, client: Client) -> None:
     async with Revocations(database, client.store_access.transport, seconds=900, every=NEVER) as revocations:
         ended = await end_a_session(database)
         await revocations.add(ended)
         assert revocations.is_ended(ended)
 
 
-async def test_another_worker_is_told(database: Database, valkey: Server) -> None:
+async def test_another_worker_is_notified(database: Database, valkey: Server) -> None:
     async with (
         leasehold.connect(valkey.url) as here,
         leasehold.connect(valkey.url) as there,
         Revocations(database, here.store_access.transport, seconds=900, every=NEVER) as ours,
         Revocations(database, there.store_access.transport, seconds=900, every=NEVER) as theirs,
     ):
-        # Heard from when it has subscribed, which nobody waits for.
+        # It receives only after it has subscribed, and its start does not wait for that.
         await eventually_async(lambda: valkey.call("PUBSUB", "NUMSUB", "doc_lock:sessions")[1] == 2)
         ended = await end_a_session(database)
         await ours.add(ended)
         await eventually_async(lambda: theirs.is_ended(ended))
 
 
-async def test_if_the_word_is_lost_the_database_is_read_all_the_same(
+async def test_a_lost_notification_is_made_up_by_reading_the_database(
     database: Database, client: Client
 ) -> None:
     async with Revocations(database, client.store_access.transport, seconds=900, every=0.1) as revocations:
-        for _ in range(3):  # it reads twice while it begins to listen
+        for _ in range(3):  # it reads twice while it subscribes
             ended = await end_a_session(database)
             await eventually_async(lambda ended=ended: revocations.is_ended(ended))
 
 
-async def test_a_store_that_is_away_does_not_matter(
+async def test_it_works_without_the_store(
     database: Database, valkey: Server, proxy: Callable[[Server], FaultProxy]
 ) -> None:
     between = proxy(valkey)
@@ -125,7 +127,7 @@ async def test_a_store_that_is_away_does_not_matter(
     await client.close()
 
 
-async def test_what_was_said_while_the_store_was_away_is_read_when_it_is_back(
+async def test_logouts_during_an_outage_of_the_store_are_read_afterwards(
     database: Database, valkey: Server, proxy: Callable[[Server], FaultProxy]
 ) -> None:
     between = proxy(valkey)
@@ -141,7 +143,7 @@ async def test_what_was_said_while_the_store_was_away_is_read_when_it_is_back(
         await eventually_async(lambda: revocations.is_ended(ended))
 
 
-async def test_listeners_are_told_each_once(database: Database, client: Client) -> None:
+async def test_listeners_are_called_once_for_each_logout(database: Database, client: Client) -> None:
     told: list[str] = []
     async with Revocations(database, client.store_access.transport, seconds=900, every=0.05) as revocations:
         forget = revocations.listen(told.append)
@@ -157,7 +159,7 @@ async def test_listeners_are_told_each_once(database: Database, client: Client) 
     assert sorted(told) == sorted([elsewhere, here, last])
 
 
-async def test_a_clock_that_was_set_back_misses_nothing(database: Database, client: Client) -> None:
+async def test_a_clock_set_back_loses_no_logout(database: Database, client: Client) -> None:
     clock = [time.time() + 7200]
     revocations = Revocations(
         database, client.store_access.transport, seconds=900, every=0.05, clock=lambda: clock[0]

@@ -1,4 +1,4 @@
-"""Saving over REST: under the lock it is a version, otherwise a draft, and never nothing."""
+"""Saves over REST: a version under the lock, otherwise a draft, never lost."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def content_of(team: Team, document_id: str) -> tuple[int, Any]:
 
 
 @pytest.mark.both_databases
-async def test_what_is_saved_under_the_lock_is_the_next_version(team: Team) -> None:
+async def test_a_save_under_the_lock_is_the_next_version(team: Team) -> None:
     document_id = await team.document()
     grant = await acquire(team.ana, document_id)
     assert grant["content_version"] == 0
@@ -63,7 +63,7 @@ async def test_saving_and_releasing_are_one_request(team: Team) -> None:
     await acquire(team.ben, document_id)
 
 
-async def test_a_save_after_the_lock_ended_is_kept_and_told(team: Team) -> None:
+async def test_a_save_after_the_lock_ended_is_kept_and_reported(team: Team) -> None:
     document_id = await team.document()
     fence = (await acquire(team.ana, document_id))["fence"]
     await team.ana.http.delete(f"/api/documents/{document_id}/lock")
@@ -72,7 +72,7 @@ async def test_a_save_after_the_lock_ended_is_kept_and_told(team: Team) -> None:
 
 
 @pytest.mark.both_databases
-async def test_a_save_after_somebody_elses_grant_is_a_draft(team: Team) -> None:
+async def test_a_save_after_a_grant_to_another_user_is_a_draft(team: Team) -> None:
     document_id = await team.document()
     fence = (await acquire(team.ana, document_id))["fence"]
     await team.ana.http.delete(f"/api/documents/{document_id}/lock")
@@ -98,7 +98,7 @@ async def test_a_save_from_an_old_version_is_a_draft(team: Team) -> None:
     assert await content_of(team, document_id) == (1, "one")
 
 
-async def test_a_fence_is_good_for_whoever_got_it_at_their_tab(team: Team, api: Api) -> None:
+async def test_a_fence_is_valid_only_for_its_user_and_tab(team: Team, api: Api) -> None:
     document_id = await team.document()
     fence = (await acquire(team.ana, document_id))["fence"]
     others = [team.ben, team.olga, await api.at_tab(team.ana, "another tab")]
@@ -111,7 +111,7 @@ async def test_a_fence_is_good_for_whoever_got_it_at_their_tab(team: Team, api: 
     assert (await save(team.ana, document_id, "hers", 0, fence)).json()["version"] == 1
 
 
-async def test_asking_again_after_a_lost_reply_gets_the_same_answer(team: Team) -> None:
+async def test_a_save_repeated_after_a_lost_response_has_the_same_outcome(team: Team) -> None:
     document_id = await team.document()
     fence = (await acquire(team.ana, document_id))["fence"]
     for _ in range(3):
@@ -180,7 +180,7 @@ async def test_saving_takes_an_editor(team: Team) -> None:
     ids=lambda body: ", ".join(f"{name} {value}" for name, value in body.items()) or "no fence",
 )
 @ON_SQLITE
-async def test_a_save_says_what_it_is_made_from_and_nothing_else(team: Team, body: dict[str, Any]) -> None:
+async def test_a_save_needs_content_base_and_fence_and_nothing_else(team: Team, body: dict[str, Any]) -> None:
     document_id = await team.document()
     asked = {"content": "text", "base_version": 0, **({"fence": "7"} if body else {}), **body}
     answer = await team.ana.http.put(f"/api/documents/{document_id}/content", json=asked)
@@ -204,10 +204,19 @@ def written(content: str) -> str:
         '"' + "x" * 1_048_577 + '"',
         '{"x": "' + "ü" * 524_288 + '"}',
     ],
-    ids=["nan", "infinity", "half a character", "half a key", "deep", "deeper", "large", "large object"],
+    ids=[
+        "nan",
+        "infinity",
+        "a lone surrogate",
+        "a lone surrogate in a key",
+        "deep",
+        "deeper",
+        "large",
+        "large object",
+    ],
 )
 @ON_SQLITE
-async def test_content_that_could_not_be_read_again_is_refused(team: Team, content: str) -> None:
+async def test_content_that_cannot_be_read_back_is_refused(team: Team, content: str) -> None:
     document_id = await team.document()
     answer = await team.ana.http.put(
         f"/api/documents/{document_id}/content",
@@ -221,7 +230,7 @@ async def test_content_that_could_not_be_read_again_is_refused(team: Team, conte
 @pytest.mark.parametrize(
     "content",
     ["x" * 1_048_576, "ü" * 524_288, "\0\x1f\u2028", {}, {"": {"a": [None, 1, 0.5, 2**70, "é"]}}],
-    ids=["as long as may be", "as many bytes", "controls", "object", "values"],
+    ids=["the longest allowed", "as many bytes", "controls", "object", "values"],
 )
 @pytest.mark.both_databases
 async def test_content_comes_back_as_it_was(team: Team, content: Any) -> None:
@@ -265,7 +274,7 @@ class TestVersions:
         assert (await team.vera.http.get(f"{path}/3")).json() == newest | {"content": "text 3"}
         assert (await team.vera.http.get(f"{path}/1")).json()["content"] == "text 1"
 
-    async def test_those_that_are_not_there(self, team: Team) -> None:
+    async def test_missing_versions(self, team: Team) -> None:
         document_id = await team.document()
         for number in (0, 1, 2**53 - 1):
             assert (
@@ -300,10 +309,10 @@ class TestForceTake:
 
 
 @ON_SQLITE
-async def test_a_user_may_save_so_many_bytes_and_nothing_is_dropped_for_more(
+async def test_a_user_over_the_byte_quota_is_refused_and_nothing_is_dropped(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:
-    """Versions and drafts together. What is too much is refused before it is kept: the page still has it."""
+    """Versions and drafts together. A save over the quota is refused before it is stored: the page still has the text."""
     app = await make_app(make_settings(max_content_bytes=1024, rate_content_bytes="2000/hour"))
     async with client_of(app) as client, Api(client) as api:
         team = await make_team(api)
@@ -319,7 +328,7 @@ async def test_a_user_may_save_so_many_bytes_and_nothing_is_dropped_for_more(
         assert await content_of(team, document_id) == (1, "a" * 800)
         kept = (await team.ben.http.get(f"/api/documents/{document_id}/drafts")).json()["items"]
         assert [each["id"] for each in kept] == [draft]
-        # It goes by bytes and by user, and keeps nobody from holding on and giving back.
+        # The quota counts bytes for each user, and does not limit renewals and releases.
         assert (await save(team.ana, document_id, "e" * 400, 1, fence)).json()["version"] == 2
         lock = f"/api/documents/{document_id}/lock"
         assert (await team.ana.http.post(f"{lock}/heartbeat")).json()["extended"] is True
@@ -328,7 +337,7 @@ async def test_a_user_may_save_so_many_bytes_and_nothing_is_dropped_for_more(
         assert (await save(team.ben, document_id, "f" * 800, 2, grant["fence"])).status_code == 200
 
 
-def test_whoever_autosaves_the_largest_document_never_meets_the_limit() -> None:
+def test_autosave_of_the_largest_document_stays_below_the_quota() -> None:
     """Every ten seconds, all day, with a second tab that does the same."""
     settings = Settings.load()
     rate = parse(settings.rate_content_bytes)
@@ -336,7 +345,7 @@ def test_whoever_autosaves_the_largest_document_never_meets_the_limit() -> None:
 
 
 @ON_SQLITE
-async def test_a_save_is_kept_while_the_store_of_locks_is_gone(
+async def test_a_save_is_kept_while_the_lock_store_is_down(
     make_app: MakeApp, make_settings: MakeSettings, own_server: Any
 ) -> None:
     server: Server = own_server("valkey9")

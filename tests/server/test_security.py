@@ -1,4 +1,4 @@
-"""Each promise about security, and the tests that keep it. What no other file tests is tested here."""
+"""Each security promise, and the tests that prove it. Promises that no other file tests are tested here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 KEPT_BY = {
     "every object is checked, by its own id": [
-        "server/test_matrix.py::test_whoever_may_not_is_refused_and_nothing_happens",
+        "server/test_matrix.py::test_a_caller_without_permission_is_refused_and_nothing_changes",
         "documents/test_access_control.py::test_the_policy_is_asked_at_every_call",
         "documents/test_routes.py::test_each_role_permits_what_it_should",
     ],
@@ -30,77 +30,77 @@ KEPT_BY = {
         "documents/test_socket.py::test_a_room_that_a_user_may_not_see_is_never_created",
     ],
     "joining does not give write rights": [
-        "server/test_security.py::test_whoever_watches_still_may_not_write",
+        "server/test_security.py::test_a_watcher_may_not_write",
     ],
     "an allow-list of origins at the handshake": [
         "documents/test_socket.py::test_pages_of_other_origins_are_refused_at_the_handshake",
         "documents/test_socket_limits.py::test_other_pages_may_not",
     ],
     "no token in an address": [
-        "server/test_accounts_login.py::test_an_access_token_in_the_address_is_not_looked_at",
-        "server/test_security.py::test_a_token_in_the_address_of_a_socket_signs_nobody_in",
+        "server/test_accounts_login.py::test_an_access_token_in_the_url_is_ignored",
+        "server/test_security.py::test_a_token_in_the_url_of_a_socket_does_not_authenticate",
         "documents/test_tickets.py::test_a_ticket_is_accepted_once_however_many_try",
     ],
-    "sockets of nobody die in seconds and are capped": [
+    "sockets without a login end in seconds and are limited in number": [
         "documents/test_socket.py::test_a_silent_socket_is_closed",
         "documents/test_socket.py::test_unauthenticated_sockets_are_capped",
     ],
     "the algorithm of tokens is fixed; issuer, audience and end are checked": [
         "server/test_tokens.py::test_a_forged_token_is_refused_every_time",
-        "server/test_tokens.py::test_it_ends_on_time_also_when_it_is_known_already",
+        "server/test_tokens.py::test_it_expires_on_time_also_when_it_is_cached",
     ],
     "sockets end with their token, and when it is revoked": [
         "documents/test_socket.py::test_a_socket_closes_when_its_login_expires",
         "documents/test_socket.py::test_a_session_that_ends_closes_its_sockets_and_no_others",
-        "server/test_app.py::test_a_session_that_is_over_has_no_socket_and_no_ticket",
+        "server/test_app.py::test_an_ended_login_has_no_socket_and_no_ticket",
     ],
     "rights are checked at every message and when they change": [
         "documents/test_socket.py::test_permissions_are_checked_at_every_message",
         "documents/test_socket.py::test_changed_permissions_close_rooms",
     ],
-    "secrets are kept as hashes and compared in constant time": [
-        "server/test_logins.py::test_tokens_are_kept_as_hashes_only",
-        "server/test_passwords.py::test_what_is_kept_does_not_show_the_password",
+    "secrets are stored as hashes and compared in constant time": [
+        "server/test_logins.py::test_tokens_are_stored_only_as_hashes",
+        "server/test_passwords.py::test_the_stored_hash_does_not_show_the_password",
         "server/test_passwords.py::test_unknown_users_take_as_long_as_known_ones",
         "documents/test_tickets.py::test_reading_the_store_reveals_no_ticket",
     ],
     "secrets are in no answer, event or log": [
-        "server/test_accounts_secrecy.py::test_no_secret_is_in_any_answer_or_in_the_log",
+        "server/test_accounts_secrets.py::test_no_secret_is_in_any_answer_or_in_the_log",
         "documents/test_routes.py::test_names_of_tabs_and_tickets_appear_nowhere",
     ],
-    "members of a body that the caller may not set are refused": [
-        "server/test_applications.py::test_members_that_nobody_may_set_are_refused",
-        "server/test_accounts_login.py::test_a_body_with_more_in_it_is_not_valid",
-        "server/test_document_routes.py::test_only_what_is_known_may_be_said_of_a_document",
+    "fields that the caller may not set are refused": [
+        "server/test_applications.py::test_fields_that_clients_may_not_set_are_refused",
+        "server/test_accounts_login.py::test_a_body_with_unknown_fields_is_not_valid",
+        "server/test_document_routes.py::test_unknown_fields_of_a_document_are_refused",
         "documents/test_routes.py::test_an_invalid_body_is_refused",
     ],
     "a rate and a quota for each principal": [
         "server/test_app.py::test_a_budget_that_is_used_up_answers_429_on_every_route",
         "server/test_app.py::test_rates_are_per_user",
-        "server/test_save.py::test_a_user_may_save_so_many_bytes_and_nothing_is_dropped_for_more",
+        "server/test_save.py::test_a_user_over_the_byte_quota_is_refused_and_nothing_is_dropped",
         "documents/test_socket.py::test_sockets_are_capped_per_user",
         "documents/test_socket.py::test_rooms_are_capped_per_socket",
         "documents/test_socket.py::test_a_flood_of_messages_closes_the_socket",
     ],
-    "a limit on asking never keeps anybody from renewing, saving and giving back": [
-        "server/test_app.py::test_whoever_asked_for_too_many_locks_still_keeps_saves_and_gives_back",
+    "a limit on acquiring never prevents renewing, saving and releasing": [
+        "server/test_app.py::test_a_caller_over_the_lock_budget_can_still_renew_save_and_release",
     ],
     "times, names and messages have bounds": [
         "server/test_settings.py::test_times_are_bounded",
         "documents/test_routes.py::test_numbers_and_reasons_have_bounds",
         "documents/test_routes.py::test_an_invalid_id_is_refused",
         "documents/test_socket.py::test_a_message_that_is_too_large_closes_the_socket",
-        "server/test_middleware.py::test_a_body_that_does_not_say_its_length_is_counted",
+        "server/test_middleware.py::test_a_body_without_content_length_is_counted",
     ],
     "cookies are for this site, and need a second token": [
-        "server/test_accounts_login.py::test_the_refresh_token_is_for_us_alone",
-        "server/test_accounts_refresh.py::test_a_page_of_somebody_else_is_refused",
-        "server/test_accounts_refresh.py::test_the_header_alone_is_not_enough",
+        "server/test_accounts_login.py::test_the_refresh_token_is_only_in_a_cookie_for_our_path",
+        "server/test_accounts_refresh.py::test_a_page_of_another_origin_is_refused",
+        "server/test_accounts_refresh.py::test_the_csrf_header_alone_is_not_enough",
     ],
     "errors show no stack and nothing of others": [
-        "server/test_middleware.py::test_a_surprise_is_a_problem_without_a_word_about_it",
-        "server/test_middleware.py::test_what_keeps_the_store_from_answering_is_in_the_log_only",
-        "server/test_health.py::test_what_is_missing_is_told_without_its_address",
+        "server/test_middleware.py::test_an_unexpected_error_is_a_problem_without_details",
+        "server/test_middleware.py::test_the_reason_for_an_unavailable_store_is_only_in_the_log",
+        "server/test_health.py::test_a_missing_dependency_is_named_without_its_address",
     ],
     "the documentation is closed in production": [
         "server/test_app.py::test_the_documentation_is_closed_by_default",
@@ -109,11 +109,11 @@ KEPT_BY = {
         "documents/test_routes.py::test_grants_takes_and_refusals_are_audited",
         "documents/test_access_control.py::test_every_refusal_is_logged_as_fields",
     ],
-    "demo passwords are good for nothing outside the demo": [
-        "server/test_demo.py::test_outside_the_demo_its_passwords_are_good_for_nothing",
+    "demo passwords are refused outside the demo": [
+        "server/test_demo.py::test_outside_the_demo_its_passwords_are_refused",
         "server/test_settings.py::test_the_demo_listens_on_loopback_only",
     ],
-    "the whole interface is searched for mistakes": [
+    "the whole interface is fuzzed": [
         "server/test_schemathesis.py",
         "server/test_state_machine.py",
     ],
@@ -121,7 +121,7 @@ KEPT_BY = {
 
 
 @pytest.mark.parametrize("promise", KEPT_BY)
-def test_every_promise_is_kept_by_a_test_that_there_is(promise: str) -> None:
+def test_every_promise_names_an_existing_test(promise: str) -> None:
     for test in KEPT_BY[promise]:
         path, _, name = test.partition("::")
         tree = ast.parse((TESTS / path).read_text())
@@ -131,7 +131,7 @@ def test_every_promise_is_kept_by_a_test_that_there_is(promise: str) -> None:
         assert not name or name in names, test
 
 
-async def test_a_token_in_the_address_of_a_socket_signs_nobody_in(service: Served) -> None:
+async def test_a_token_in_the_url_of_a_socket_does_not_authenticate(service: Served) -> None:
     async with service.client() as client, Api(client) as api:
         ana = await api.register()
         address = service.base_url.replace("http", "ws") + f"/ws?token={ana.token}&access_token={ana.token}"
@@ -145,7 +145,7 @@ async def test_a_token_in_the_address_of_a_socket_signs_nobody_in(service: Serve
         assert ana.token not in service.log()
 
 
-async def test_whoever_watches_still_may_not_write(service: Served) -> None:
+async def test_a_watcher_may_not_write(service: Served) -> None:
     async with service.client() as client, Api(client) as api:
         olga, vera = await api.register("Olga"), await api.register("Vera")
         application_id = await olga.create_application()
@@ -161,7 +161,7 @@ async def test_whoever_watches_still_may_not_write(service: Served) -> None:
                 await socket.send(json.dumps({"type": kind, "data": data}))
                 answer = json.loads(await socket.recv())
             assert (answer["type"], answer["data"]["extended"]) == ("heartbeat", False)
-            # A fence is a number that everybody who watches can see; it gives no right.
+            # Every watcher can see the fence; it gives no permission.
             body = {"content": "Vera's", "base_version": 0, "fence": grant["fence"]}
             refused = await vera.http.put(f"/api/documents/{document_id}/content", json=body)
             assert (refused.status_code, refused.json()["code"]) == (403, "not_allowed")

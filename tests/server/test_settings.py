@@ -1,4 +1,4 @@
-"""Settings: flags before the environment before the defaults; what is wrong is listed by its variable."""
+"""Settings: flags before the environment before the defaults; each wrong value is listed by its variable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leasehold.server.settings import is_loopback, variable_of
 SERVICE_PAGE = Path(__file__).parents[2] / "docs" / "service.md"
 
 
-def test_the_defaults_need_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_defaults_need_no_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     settings = Settings.load()
     assert (settings.host, settings.port, settings.workers) == ("127.0.0.1", 8000, 1)
@@ -42,7 +42,7 @@ def test_an_empty_variable_is_not_a_setting(monkeypatch: pytest.MonkeyPatch) -> 
     assert (Settings.load().port, Settings.load().store_url) == (8000, None)
 
 
-def test_everything_that_is_wrong_is_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_wrong_settings_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {
         "LEASEHOLD_PORT": "99999",
         "LEASEHOLD_WORKERS": "many",
@@ -119,11 +119,11 @@ def test_times_are_bounded(monkeypatch: pytest.MonkeyPatch, name: str, value: st
 def test_the_store_is_found(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], store: str) -> None:
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    # A data directory is for the documents too, so giving one does not mean the embedded store.
+    # A data directory is for the documents too, so setting one does not select the embedded store.
     assert Settings.load(data_dir="here").store_url == store
 
 
-def test_what_kubernetes_sets_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_set_by_kubernetes_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_PORT", "tcp://10.0.0.1:6379")
     with pytest.raises(InvalidRequest, match="REDIS_PORT must be a number"):
         Settings.load()
@@ -166,7 +166,7 @@ def test_pages_of_the_server_itself_may_open_a_socket(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("origin", ["*", "null", "docs.example.com", "https://x/path", "ftp://x", "https://"])
-def test_what_is_no_origin_is_refused(origin: str) -> None:
+def test_a_value_that_is_no_origin_is_refused(origin: str) -> None:
     with pytest.raises(InvalidRequest, match="LEASEHOLD_CORS_ORIGINS"):
         Settings.load(cors_origins=origin)
 

@@ -1,4 +1,4 @@
-"""The secret: made once, kept for us alone, the same for everybody who asks."""
+"""The secret: created once, readable only by its user, the same for every process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_it_is_made_once_and_found_again(tmp_path: Path) -> None:
+def test_it_is_created_once_and_found_again(tmp_path: Path) -> None:
     data = tmp_path / "data"
     made = load_keys(None, data)
     assert load_keys(None, data) == made
@@ -27,7 +27,7 @@ def test_it_is_made_once_and_found_again(tmp_path: Path) -> None:
     assert [path.name for path in data.iterdir()] == [SECRET_FILE]
 
 
-def test_a_crowd_gets_the_same(tmp_path: Path) -> None:
+def test_concurrent_threads_get_the_same(tmp_path: Path) -> None:
     def load(data: Path) -> bytes:
         at_once.wait()
         return load_keys(None, data).secret
@@ -45,20 +45,20 @@ def test_processes_get_the_same(tmp_path: Path, spawn: Callable[..., Any]) -> No
     code = """
         from pathlib import Path
         from leasehold.server.auth.signing_keys import load_keys
-        parent.tell(ready=True)
-        parent.hear()
+        parent.send(ready=True)
+        parent.receive()
         report(key=load_keys(None, Path(args[0])).of("x").hex())
     """
     children = [spawn(code, str(tmp_path / "data")) for _ in range(4)]
     for child in children:
         child.read()
     for child in children:
-        child.tell()
+        child.send()
     assert len({child.read()["key"] for child in children}) == 1
 
 
-def test_a_secret_that_is_given_is_kept_nowhere(tmp_path: Path) -> None:
-    load_keys(SecretStr("a secret that somebody else keeps"), tmp_path / "data")
+def test_a_given_secret_is_not_stored(tmp_path: Path) -> None:
+    load_keys(SecretStr("a secret from the settings, long enough"), tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 
@@ -70,7 +70,7 @@ def test_each_purpose_has_its_own() -> None:
     assert "secret" not in repr(keys).replace("SigningKeys", "")
 
 
-def test_one_that_others_can_read_is_refused(tmp_path: Path) -> None:
+def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
     load_keys(None, tmp_path / "data")
     (tmp_path / "data" / SECRET_FILE).chmod(0o644)
     with pytest.raises(InvalidRequest, match=r"other users can read .*: chmod 600"):
@@ -78,7 +78,7 @@ def test_one_that_others_can_read_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "short", "\n"], ids=["empty", "short", "blank"])
-def test_one_that_is_no_secret_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invalid_secret_is_refused(tmp_path: Path, text: str) -> None:
     load_keys(None, tmp_path / "data")
     (tmp_path / "data" / SECRET_FILE).write_text(text)
     with pytest.raises(InvalidRequest, match="too short"):

@@ -1,4 +1,4 @@
-"""Opening SQLite in a crowd, and closing it while its driver is still at work."""
+"""Concurrent opening of SQLite, and closing it while its driver still works."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-# Some tenths of a second.
+# A query of some tenths of a second.
 LONG = text(
     "WITH RECURSIVE n(i) AS (SELECT begin() UNION ALL SELECT i + 1 FROM n WHERE i < 500000) SELECT sum(i) FROM n"
 )
@@ -61,7 +61,7 @@ async def test_nothing_is_at_work_after_closing(tmp_path: Path, when: str) -> No
 
 
 async def test_a_connection_that_is_in_no_pool_is_closed_too(tmp_path: Path) -> None:
-    """As one whose making is cancelled when the driver has done its part."""
+    """As when opening is cancelled after the driver has finished."""
     before = working()
     connections = SqliteConnections(timeout=5)
     options: dict[str, Any] = {}
@@ -72,8 +72,8 @@ async def test_a_connection_that_is_in_no_pool_is_closed_too(tmp_path: Path) -> 
     assert working() - before == set()
 
 
-async def test_a_crowd_may_open_a_new_file_at_once(tmp_path: Path) -> None:
-    """As workers do that start together. Without patience this is refused in most rounds."""
+async def test_many_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+    """As workers do that start together. Without a busy timeout this fails in most rounds."""
     for number in range(10):
         engines = [open_engine(f"sqlite:///{tmp_path / f'{number}.sqlite'}") for _ in range(6)]
         answers = await asyncio.gather(*(ask(engine, "PRAGMA journal_mode") for engine in engines))

@@ -1,4 +1,4 @@
-"""Access tokens: what is believed, and what is not."""
+"""Access tokens: which are accepted, and which are not."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ def forge(key: bytes = KEY, algorithm: str = "HS256", **changes: Any) -> str:
     return jwt.encode(claims, key, algorithm)
 
 
-def test_a_token_says_who_it_is_for_and_until_when(tokens: Tokens, clock: Clock) -> None:
+def test_a_token_names_its_user_and_its_end(tokens: Tokens, clock: Clock) -> None:
     made = tokens.issue(user_id="u-1", user_name="Ana Ünal", login_id="s-1", at=clock())
     assert made.expires_in == 900
     assert tokens.verify(made.text) == Principal("u-1", "Ana Ünal", int(clock()) + 900.0, "s-1")
 
 
-def test_another_worker_with_the_same_key_believes_it(tokens: Tokens, clock: Clock) -> None:
+def test_another_worker_with_the_same_key_accepts_it(tokens: Tokens, clock: Clock) -> None:
     assert Tokens(KEY).verify(issue(tokens, clock)).user_id == "u-1"
 
 
-def test_it_ends_on_time_also_when_it_is_known_already(tokens: Tokens, clock: Clock) -> None:
+def test_it_expires_on_time_also_when_it_is_cached(tokens: Tokens, clock: Clock) -> None:
     token = issue(tokens, clock)
     clock.now += 899
     assert tokens.verify(token).user_id == "u-1"
@@ -68,7 +68,7 @@ def test_it_ends_on_time_also_when_it_is_known_already(tokens: Tokens, clock: Cl
             tokens.verify(token)
 
 
-def test_what_forge_makes_is_good_unless_something_is_changed(tokens: Tokens) -> None:
+def test_the_tokens_of_forge_are_valid_unless_changed(tokens: Tokens) -> None:
     assert tokens.verify(forge()).user_id == "u-1"
 
 
@@ -124,7 +124,7 @@ def test_a_forged_token_is_refused_every_time(tokens: Tokens, what: str) -> None
         assert not token or token not in str(refusal.value)
 
 
-def test_a_clock_that_is_a_little_behind_believes_a_new_token(tokens: Tokens, clock: Clock) -> None:
+def test_a_clock_that_is_a_little_behind_accepts_a_new_token(tokens: Tokens, clock: Clock) -> None:
     token = issue(tokens, clock)
     clock.now -= 5
     assert tokens.verify(token).user_id == "u-1"
@@ -139,7 +139,7 @@ def test_a_repeated_token_is_not_decoded_again(
     assert tokens.verify(token) is first
 
 
-def test_what_is_remembered_is_bounded_and_holds_no_token(tokens: Tokens, clock: Clock) -> None:
+def test_the_cache_is_bounded_and_holds_no_token(tokens: Tokens, clock: Clock) -> None:
     for number in range(5000):
         tokens.verify(issue(tokens, clock, name=f"user {number}"))
     assert len(tokens._verified) <= 4096
@@ -151,13 +151,13 @@ def test_a_principal_is_shown_by_id_and_name() -> None:
     assert (principal.id, principal.name) == ("u-1", "Ana")
 
 
-def test_whose_session_it_was_is_known_after_its_end_but_only_of_ours(tokens: Tokens, clock: Clock) -> None:
+def test_the_login_of_an_expired_token_is_known_but_only_of_our_tokens(tokens: Tokens, clock: Clock) -> None:
     token = tokens.issue(user_id="u-1", user_name="Ana", login_id="s-1", at=clock() - 86_400).text
     with pytest.raises(NotSignedIn):
         tokens.verify(token)
     assert tokens.login_of(token) == "s-1"
     with pytest.raises(NotSignedIn):
-        tokens.verify(token)  # it is not remembered as a good one
+        tokens.verify(token)  # it is not cached as valid
     forged = Tokens(b"x" * 64).issue(user_id="u-1", user_name="Ana", login_id="s-1", at=clock()).text
     for bad in (forged, "made.up.token", "", "x" * 10_000):
         with pytest.raises(NotSignedIn):

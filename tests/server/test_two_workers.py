@@ -1,4 +1,4 @@
-"""Two worker processes, and people who are killed, frozen and overtaken while they edit."""
+"""Two worker processes, and editors that are killed, stopped and overtaken while they edit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.server.conftest import MakeServed
     from tests.support.servers import Server
 
-EDIT = "from tests.server.holder import edit; edit(parent)"
+EDIT = "from tests.server.editor_process import edit; edit(parent)"
 
 
 class Watcher:
@@ -34,7 +34,7 @@ class Watcher:
         self._reading = asyncio.create_task(self._read(socket))
 
     async def until(self, kind: str) -> tuple[float, dict[str, Any]]:
-        """When it was told so, and what."""
+        """Waits for a message of this kind; returns when it arrived, and its data."""
         found = await eventually_async(lambda: [(at, data) for at, k, data in self.heard if k == kind])
         return found[0]
 
@@ -74,7 +74,7 @@ async def team_of(served: Served) -> AsyncIterator[Team]:
 
 @pytest.fixture(scope="module")
 def brief_workers(service_store: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """For what happens when the time to save is over: long enough for what must come before."""
+    """For tests in which the time to save ends: long enough for the steps before."""
     where = {"data_dir": tmp_path_factory.mktemp("brief"), "store_url": service_store.url}
     with Served(
         ["--workers", "2"], QUICK | where | {"document_ttl": 60, "document_save_within": 6}
@@ -98,7 +98,7 @@ async def drafts_of(person: Person, document_id: str) -> list[dict[str, Any]]:
     return body["drafts"] if "drafts" in body else body["items"]
 
 
-async def test_what_happens_through_one_worker_is_told_by_both(service: Served) -> None:
+async def test_a_change_through_one_worker_is_sent_by_both(service: Served) -> None:
     async with team_of(service) as team:
         document_id = await team.document()
         async with watching_both(service, team.vera, document_id) as watchers:
@@ -120,7 +120,7 @@ async def test_a_living_holder_s_last_text_is_a_version_before_the_taker_gets_th
         answer = await team.olga.http.post(f"/api/documents/{document_id}/lock/force-take")
         assert answer.status_code == 200, answer.text
         taken = answer.json()
-        # What the taker is told to begin with is the holder's text.
+        # The taker's grant already has the holder's text.
         assert (taken["saved"], taken["content_version"]) == (True, 1)
         assert await content_of(team.olga, document_id) == (1, "the last text")
         yielded = await holder.aread(LIMIT)
@@ -144,9 +144,9 @@ async def test_a_frozen_holder_s_later_save_is_rescued(
         assert (await save(team.olga, document_id, "Olga's", 0, fence)).status_code == 200
 
         holder.resume()
-        holder.tell("what Ana had written")
+        holder.send("what Ana had written")
         late = await holder.aread(LIMIT)
-        while late["did"] != "save":  # it has also heard, late, that it should have saved
+        while late["did"] != "save":  # it also received, late, the request to save
             late = await holder.aread(LIMIT)
         assert (late["status"], late["code"]) == (409, "save_rescued")
         assert await content_of(team.olga, document_id) == (1, "Olga's")
@@ -154,7 +154,7 @@ async def test_a_frozen_holder_s_later_save_is_rescued(
         assert late["draft_id"] in drafts
 
 
-async def test_a_killed_holder_is_told_of_by_both_workers_within_a_second_after_the_ttl(
+async def test_both_workers_report_a_killed_holder_within_a_second_after_the_ttl(
     served: MakeServed, spawn: Callable[..., Any]
 ) -> None:
     # So long that the holder lives until it is killed, also on a machine that pauses it for seconds.
@@ -176,11 +176,11 @@ async def test_a_killed_holder_is_told_of_by_both_workers_within_a_second_after_
                 late.append(at - ends)
                 assert at - killed > 0.5
         # Promised is one second. Ten times that, because this process and the workers may each be paused for seconds.
-        print(f"told {max(late):.3f} s after the end of the lock")
+        print(f"reported {max(late):.3f} s after the end of the lock")
         assert max(late) < 10
 
 
-async def test_a_worker_killed_in_the_middle_of_a_force_take_loses_no_save_and_blocks_nobody(
+async def test_a_worker_killed_during_a_force_take_loses_no_save_and_blocks_no_user(
     brief_workers: Served,
 ) -> None:
     async with team_of(brief_workers) as team:
@@ -217,7 +217,7 @@ async def test_a_worker_killed_in_the_middle_of_a_force_take_loses_no_save_and_b
 
             await eventually_async(is_free_of_the_mark)
 
-        # And now the owner takes it for good; nobody answers.
+        # Now the owner takes the lock for good; the holder does not answer.
         async with brief_workers.client(headers=team.olga.http.headers) as http:
             answer = await http.post(f"/api/documents/{document_id}/lock/force-take")
             assert answer.status_code == 200, answer.text
@@ -225,7 +225,7 @@ async def test_a_worker_killed_in_the_middle_of_a_force_take_loses_no_save_and_b
             assert (await http.get(f"/api/documents/{document_id}")).json()["content"] == "kept"
 
 
-async def test_a_holder_who_releases_meanwhile_hands_over_without_waiting(service: Served) -> None:
+async def test_a_holder_who_releases_during_a_force_take_hands_over_without_waiting(service: Served) -> None:
     async with team_of(service) as team:
         document_id = await team.document()
         await acquire(team.ana, document_id)
@@ -237,13 +237,13 @@ async def test_a_holder_who_releases_meanwhile_hands_over_without_waiting(servic
         await eventually_async(is_marked)
         left = (await lock_of(team.ana, document_id))["taking"]["seconds_left"]
         released = await team.ana.http.delete(f"/api/documents/{document_id}/lock")
-        # The release itself has handed it over: nobody had to wait for the deadline.
+        # The release itself handed the lock over, before the deadline.
         assert released.json()["lock_holder"]["user_id"] == team.olga.id
         assert left > 0
         assert (await taking).status_code == 200
 
 
-async def test_of_two_owners_who_take_at_once_one_wins_and_the_other_is_told_who(
+async def test_of_two_owners_who_take_at_once_one_wins_and_the_other_gets_the_winner(
     brief_workers: Served,
 ) -> None:
     async with team_of(brief_workers) as team:

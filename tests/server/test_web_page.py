@@ -1,4 +1,4 @@
-"""The web page from the same server: its files, its addresses, and everything that is not to be mistaken for it."""
+"""The web page from the same server: its files, its URLs, and URLs that must not return the page."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ pytestmark = ON_SQLITE
 
 INDEX = '<!doctype html><html><head><title>Page</title></head><body><script src="/assets/main-1a2b.js"></script></body></html>'
 SCRIPT = "// a script\n" + "console.log('long enough to be worth compressing');\n" * 50
-SECRET = "not for anybody outside"
+SECRET = "not for users outside"
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
 @pytest.fixture
 def page_dir(tmp_path: Path, database_url: str) -> Path:
-    """A build, and beside it what nobody is to read."""
+    """A build, and beside it a file that must not be served."""
     directory = tmp_path / "built" / "page"
     (directory / "assets").mkdir(parents=True)
     (directory / "index.html").write_text(INDEX)
@@ -55,7 +55,7 @@ async def http(
     "path",
     ["/", "/sign-in", "/register", "/documents", "/documents/a-b_c", "/documents/x/history", "/editing-now"],
 )
-async def test_every_address_of_the_page_can_be_loaded_anew(http: httpx.AsyncClient, path: str) -> None:
+async def test_every_url_of_the_page_can_be_reloaded(http: httpx.AsyncClient, path: str) -> None:
     answer = await http.get(path)
     assert (answer.status_code, answer.text) == (200, INDEX)
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -65,9 +65,7 @@ async def test_every_address_of_the_page_can_be_loaded_anew(http: httpx.AsyncCli
 @pytest.mark.parametrize(
     "path", ["/api/nothing", "/api", "/ws", "/healthz/x", "/metrics", "/docs", "/openapi.json"]
 )
-async def test_what_programs_ask_for_is_never_answered_with_the_page(
-    http: httpx.AsyncClient, path: str
-) -> None:
+async def test_requests_of_programs_never_return_the_page(http: httpx.AsyncClient, path: str) -> None:
     for headers in ({}, BROWSER):
         answer = await http.get(path, headers=headers)
         assert answer.status_code == 404
@@ -75,7 +73,7 @@ async def test_what_programs_ask_for_is_never_answered_with_the_page(
         assert answer.json()["code"] == "not_found"
 
 
-async def test_a_browser_that_asks_for_a_page_that_is_not_there_is_shown_that(
+async def test_a_browser_gets_an_error_page_for_an_unknown_page(
     http: httpx.AsyncClient,
 ) -> None:
     answer = await http.get("/nowhere", headers=BROWSER)
@@ -90,7 +88,7 @@ async def test_the_page_can_only_be_read(http: httpx.AsyncClient, method: str) -
     assert (await http.request(method, "/healthz")).status_code == 405
 
 
-async def test_a_file_whose_name_changes_with_its_content_is_kept_for_ever(http: httpx.AsyncClient) -> None:
+async def test_a_file_whose_name_changes_with_its_content_is_cached_forever(http: httpx.AsyncClient) -> None:
     answer = await http.get("/assets/main-1a2b.js")
     assert (answer.status_code, answer.text) == (200, SCRIPT)
     assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
@@ -102,7 +100,7 @@ async def test_a_file_whose_name_changes_with_its_content_is_kept_for_ever(http:
     assert icon.headers["cache-control"] == "public, max-age=3600"
 
 
-async def test_files_are_compressed_for_whoever_understands_it(http: httpx.AsyncClient) -> None:
+async def test_files_are_compressed_for_clients_that_accept_it(http: httpx.AsyncClient) -> None:
     plain = await http.get("/assets/main-1a2b.js", headers={"Accept-Encoding": "identity"})
     assert "content-encoding" not in plain.headers
     assert plain.text == SCRIPT
@@ -114,7 +112,7 @@ async def test_files_are_compressed_for_whoever_understands_it(http: httpx.Async
     assert gzip.decompress(sent).decode() == SCRIPT
 
 
-async def test_the_page_itself_is_asked_for_every_time_and_sent_only_when_it_changed(
+async def test_the_page_itself_is_revalidated_each_time_and_sent_only_when_changed(
     http: httpx.AsyncClient,
 ) -> None:
     answer = await http.get("/documents")
@@ -125,7 +123,7 @@ async def test_the_page_itself_is_asked_for_every_time_and_sent_only_when_it_cha
     assert (other.status_code, other.text) == (200, INDEX)
 
 
-async def test_the_page_may_use_nothing_but_what_is_served_here(http: httpx.AsyncClient) -> None:
+async def test_the_page_may_load_only_from_this_server(http: httpx.AsyncClient) -> None:
     for path in ("/", "/assets/main-1a2b.js", "/nowhere"):
         answer = await http.get(path, headers=BROWSER)
         rules = {}
@@ -154,7 +152,7 @@ SPELLINGS = [
 
 
 async def test_no_spelling_leads_out_of_the_build(served: MakeServed, page_dir: Path) -> None:
-    """Sent as it stands, over a real connection: clients tidy such paths before they ask."""
+    """Sent unchanged over a real connection, because HTTP clients normalize such paths."""
     server = served(page_dir=page_dir)
     assert b"200" in (await _raw(server.base_url, "/assets/main-1a2b.js")).split(b"\r\n")[0]
     for path in SPELLINGS:
@@ -164,7 +162,9 @@ async def test_no_spelling_leads_out_of_the_build(served: MakeServed, page_dir: 
         assert b" 200 " not in answer.split(b"\r\n")[0] or INDEX.encode() in answer, path
 
 
-async def test_only_what_was_there_at_the_start_is_served(http: httpx.AsyncClient, page_dir: Path) -> None:
+async def test_only_files_that_existed_at_the_start_are_served(
+    http: httpx.AsyncClient, page_dir: Path
+) -> None:
     (page_dir / "later.txt").write_text(SECRET)
     (page_dir / "assets" / "main-1a2b.css").unlink()
     assert (await http.get("/assets/main-1a2b.css")).json()["code"] == "not_found"
@@ -186,7 +186,7 @@ async def test_without_a_build_the_page_says_how_to_make_one_and_the_api_answers
         assert (await http.get("/healthz")).json() == {"status": "alive"}
 
 
-async def test_the_people_of_the_demo_are_named_in_the_demo_only(
+async def test_the_users_of_the_demo_are_named_in_the_demo_only(
     make_app: MakeApp, make_settings: MakeSettings, page_dir: Path
 ) -> None:
     async with client_of(await make_app(make_settings(page_dir=page_dir, demo=True))) as http:
@@ -209,7 +209,7 @@ def _team_in(text: str) -> list[dict[str, Any]]:
 
 
 async def _raw(base_url: str, path: str) -> bytes:
-    """The answer to a path that nobody has tidied."""
+    """The response to a path that no client has normalized."""
     host, port = base_url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     request = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nAccept: text/html\r\n\r\n"

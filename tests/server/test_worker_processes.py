@@ -1,4 +1,4 @@
-"""`leasehold serve`: one process that listens, workers that answer, and what happens when any of them dies."""
+"""`leasehold serve`: one process that listens, workers that respond, and the consequences when any of them dies."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def ask(served: Served, path: str = "/readyz") -> httpx.Response:
-    """On a connection of its own, which any worker may accept."""
+    """Sends a request on a new connection, which any worker may accept."""
     return httpx.get(served.base_url + path, timeout=START)
 
 
 def refuses(served: Served) -> bool:
-    """Whether nobody listens any more."""
+    """Whether the port refuses connections."""
     try:
         socket.create_connection(("127.0.0.1", port_of(served)), LIMIT).close()
     except ConnectionRefusedError:
@@ -66,7 +66,7 @@ async def test_it_serves_with_everything_embedded_and_the_store_comes_back_when_
     assert server.told["workers"] == server.workers()
     assert (server.told["demo"], server.told["metrics"]) == ([], None)
     assert server.complaints() == []
-    # Arguments can be read by everybody on the machine.
+    # Every user of the machine can read arguments.
     commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in (server.pid, *server.workers())]
     assert not any(b"canary" in command for command in commands)
 
@@ -118,12 +118,14 @@ def test_a_request_under_way_is_answered_at_the_end(served: MakeServed) -> None:
     server = served(shutdown_seconds=60)
     with SlowRequest(server) as slow:
         server.send(signal.SIGTERM)
-        eventually(lambda: refuses(server), message="nobody new is let in")
+        eventually(lambda: refuses(server), message="new connections are refused")
         assert slow.finish().startswith(b"HTTP/1.1 201")
     assert server.wait() == 0
 
 
-def test_neither_an_unfinished_request_nor_a_worker_that_hangs_is_waited_for(served: MakeServed) -> None:
+def test_shutdown_waits_neither_for_an_unfinished_request_nor_for_a_hanging_worker(
+    served: MakeServed,
+) -> None:
     server = served("--workers", "2", shutdown_seconds=0.5)
     with SlowRequest(server) as slow:
         (hanging,) = set(server.workers()) - {server.worker_of(slow.port)}
@@ -139,7 +141,7 @@ def test_a_second_signal_does_not_wait(served: MakeServed) -> None:
     with SlowRequest(server):
         worker = server.workers()[0]
         server.send(signal.SIGTERM)
-        eventually(lambda: refuses(server), message="nobody new is let in")
+        eventually(lambda: refuses(server), message="new connections are refused")
         server.send(signal.SIGINT)
         assert server.wait() == 0
         assert is_gone(worker)
@@ -151,12 +153,12 @@ def test_a_worker_that_dies_is_replaced_and_a_signal_ends_them_all(served: MakeS
     assert server.complaints() == []
     server.kill_worker(first)
     assert ask(server).status_code == 200
-    eventually(lambda: len(server.workers()) == 2, message="there are two again")
+    eventually(lambda: len(server.workers()) == 2, message="there are two workers again")
     workers = server.workers()
     assert second in workers
     assert first not in workers
     assert "ended with -9; starting another one" in server.log()
-    # The new one serves too: with the old one stopped nobody else would answer.
+    # The new worker serves too: with the old one stopped no other could respond.
     with stopped(second):
         eventually(lambda: _answers(server), START, message="the new worker answers")
     server.send(signal.SIGHUP)  # the others: tests/cli
@@ -176,13 +178,13 @@ def stopped(pid: int) -> Iterator[None]:
 
 def _answers(server: Served) -> bool:
     try:
-        # Long enough for an answer, and short enough to try again if the connection was left to one that is stopped.
+        # Long enough for a response, and short enough to retry if a stopped worker accepted the connection.
         return httpx.get(server.base_url + "/healthz", timeout=10).status_code == 200
     except httpx.TransportError:
         return False
 
 
-def test_connections_wait_while_there_is_no_worker_and_the_last_ones_end_with_their_parent(
+def test_connections_wait_while_there_is_no_worker_and_workers_end_with_their_parent(
     served: MakeServed,
 ) -> None:
     server = served()
@@ -196,7 +198,7 @@ def test_connections_wait_while_there_is_no_worker_and_the_last_ones_end_with_th
     eventually(lambda: all(is_gone(pid) for pid in workers), message="the workers are gone")
 
 
-def test_a_worker_that_starts_while_the_store_or_the_database_is_away_serves_when_it_is_back(
+def test_a_worker_that_starts_without_the_store_or_the_database_serves_when_it_is_back(
     served: MakeServed, own_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     store, database = own_server("valkey9"), tmp_path / "elsewhere"
@@ -210,7 +212,7 @@ def test_a_worker_that_starts_while_the_store_or_the_database_is_away_serves_whe
     store.start()
     eventually(lambda: ask(server).status_code == 200, message="it is ready again")
 
-    # Without the store it starts; without the database it cannot, and is tried again and again.
+    # Without the store it starts; without the database it cannot, and the supervisor retries.
     before = server.log().count("starting another one")
     hidden = database.rename(tmp_path / "hidden")
     server.kill_worker()
@@ -243,7 +245,7 @@ async def _share_accounts(server: Served) -> None:
         ana = await api.register("Ana")
         tokens = {"Authorization": f"Bearer {ana.token}"}
         for worker in server.workers():
-            with stopped(worker):  # so that the other one has to answer
+            with stopped(worker):  # so that the other worker must respond
 
                 async def is_known() -> bool:
                     try:
@@ -265,7 +267,7 @@ def test_a_port_that_is_in_use_is_explained(tmp_path: Path, valkey: Server) -> N
     assert f"127.0.0.1:{port} is in use by another program" in error
 
 
-def test_an_address_that_is_nobodys_is_explained(tmp_path: Path, valkey: Server) -> None:
+def test_an_address_of_no_local_interface_is_explained(tmp_path: Path, valkey: Server) -> None:
     code, error = _run(tmp_path, valkey, "--host", "203.0.113.1")
     assert code == 2
     assert "cannot listen on 203.0.113.1:8000" in error
@@ -299,7 +301,7 @@ def test_workers_that_die_before_they_serve_end_it(tmp_path: Path, valkey: Serve
     assert "cannot start a worker: 3 ended with 9 before any of them served" in error
 
 
-def test_a_failure_that_nobody_foresaw_is_explained(tmp_path: Path, valkey: Server) -> None:
+def test_an_unexpected_failure_is_explained(tmp_path: Path, valkey: Server) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "httptools.py").write_text("raise RuntimeError('not today')")
@@ -309,7 +311,7 @@ def test_a_failure_that_nobody_foresaw_is_explained(tmp_path: Path, valkey: Serv
 
 
 def _run(tmp_path: Path, valkey: Server, *arguments: str, **environ: str) -> tuple[int, str]:
-    """`leasehold serve` that is expected to end by itself."""
+    """Runs a `leasehold serve` that must end without a signal."""
     usual = QUICK | {"data_dir": tmp_path / "data", "store_url": valkey.url}
     ended = subprocess.run(
         [*SERVE, *arguments],

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # One line, so that line numbers in a snippet's tracebacks are off by a constant only.
 _PREAMBLE = (
-    "from tests.support.processes import Parent; parent = Parent(); report = parent.tell; args = parent.args"
+    "from tests.support.processes import Parent; parent = Parent(); report = parent.send; args = parent.args"
 )
 
 _alive: weakref.WeakSet[Child] = weakref.WeakSet()
@@ -41,12 +41,12 @@ class Parent:
     def __init__(self) -> None:
         self.args: list[Any] = json.loads(sys.argv[1])
 
-    def tell(self, **fields: Any) -> None:
+    def send(self, **fields: Any) -> None:
         """Send one JSON line to the test, which gets it from `child.read()`."""
         print(json.dumps(fields), flush=True)
 
-    def hear(self) -> Any:
-        """Wait for what the test says with `child.tell(...)`; None when the test closed the line."""
+    def receive(self) -> Any:
+        """Wait for what the test says with `child.send(...)`; None when the test closed the line."""
         line = sys.stdin.readline()
         return json.loads(line) if line else None
 
@@ -117,8 +117,8 @@ class Child:
         """`read` for async tests."""
         return await asyncio.to_thread(self.read, timeout)
 
-    def tell(self, message: Any = None) -> None:
-        """Send one JSON value, which the child gets from `parent.hear()`."""
+    def send(self, message: Any = None) -> None:
+        """Send one JSON value, which the child gets from `parent.receive()`."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps(message).encode() + b"\n")
         self._process.stdin.flush()

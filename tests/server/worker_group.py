@@ -1,5 +1,5 @@
-"""Several workers of the document service in one thread of this process, each on a port of its own and with times of
-its own, over one database and one Valkey: real servers that answer over real connections."""
+"""Several workers of the document service in one thread of this process, each with its own port and time settings,
+over one database and one Valkey: real servers over real connections."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Fleet:
-    """Runs until the end of its context. `run` has something done by the workers' own thread."""
+class WorkerGroup:
+    """Runs workers until the end of its context. `run` runs a coroutine in the workers' thread."""
 
     def __init__(self, data_dir: Path, **workers: Settings) -> None:
         self._database = data_dir / "documents.sqlite"
         self._settings = workers
-        self._thread = threading.Thread(target=self._serve, name="fleet", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="worker-group", daemon=True)
         self._started = threading.Event()
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -38,17 +38,17 @@ class Fleet:
         self.urls: dict[str, str] = {}
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of ``work``."""
+        """Runs ``work`` in the workers' thread, and returns its result."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(2 * LIMIT)
 
     def call(self, work: Callable[[], object]) -> None:
-        """Have ``work`` done, soon."""
+        """Schedules ``work`` in the workers' thread."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(work)
 
     def rows(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """What the database says."""
+        """Queries the database."""
         with closing(sqlite3.connect(self._database)) as database:
             return database.execute(query, parameters).fetchall()
 
@@ -71,7 +71,7 @@ class Fleet:
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(self._keep_serving())
-        except BaseException as failure:  # noqa: BLE001 - for whoever waits in the other thread
+        except BaseException as failure:  # noqa: BLE001 - raised in the thread that waits
             self._failure = failure
         finally:
             self._started.set()
@@ -86,12 +86,12 @@ class Fleet:
 
 
 async def _start(running: AsyncExitStack, settings: Settings) -> str:
-    """One more worker, ended with ``running``; its address."""
+    """Starts a worker that ends with ``running``, and returns its URL."""
     listener = running.enter_context(reserve_port())
     app = create_app(settings)
     await running.enter_async_context(app.router.lifespan_context(app))
     config = configure(app, settings)
-    # A connection that is closed for idleness while the next request is under way would be nobody's fault.
+    # A server that closes an idle connection while the next request is on its way would fail the test without a defect.
     config.timeout_keep_alive = 3600
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))

@@ -1,12 +1,12 @@
-"""What nobody may ever be told: tabs, tokens, tickets."""
+"""Checks that no response and no message contains a secret: tab names, tokens, tickets."""
 
 from __future__ import annotations
 
 _KEPT = 200
 
 
-class Secrets:
-    """Looks for the newest of them in everything that is said."""
+class SecretsCheck:
+    """Searches texts for the newest secrets."""
 
     def __init__(self) -> None:
         self._newest: dict[str, None] = {}
@@ -20,4 +20,4 @@ class Secrets:
 
     def check(self, text: str) -> None:
         for secret in self._newest:
-            assert secret not in text, f"{secret!r} was told: {text}"
+            assert secret not in text, f"{secret!r} is in {text}"

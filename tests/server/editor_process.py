@@ -1,4 +1,4 @@
-"""Somebody who edits, in a process of their own: to be asked to save, frozen and killed."""
+"""An editor in a process of its own, which tests ask to save, stop and kill."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def edit(parent: Parent) -> None:
-    """Take the lock, beat, answer a force-take with a save of the last text, and save when told to."""
+    """Acquires the lock, sends heartbeats, answers a force-take with a save of the last text, and saves on request."""
     asyncio.run(_edit(parent, *parent.args))
 
 
@@ -40,9 +40,9 @@ async def _edit(parent: Parent, url: str, token: str, document_id: str, beat_eve
                 await asyncio.sleep(beat_every)
                 await http.post(f"{document}/lock/heartbeat")
 
-        async def obey() -> None:
+        async def save_on_request() -> None:
             while line := await asyncio.to_thread(sys.stdin.readline):
-                parent.tell(did="save", **await save(json.loads(line)))
+                parent.send(did="save", **await save(json.loads(line)))
 
         async with connect(url.replace("http", "ws") + "/ws") as socket:
             for kind, data in (
@@ -51,9 +51,9 @@ async def _edit(parent: Parent, url: str, token: str, document_id: str, beat_eve
             ):
                 await socket.send(json.dumps({"type": kind, "data": data}))
                 await socket.recv()
-            doing = [asyncio.create_task(beat()), asyncio.create_task(obey())]
-            parent.tell(did="acquire", fence=grant["fence"])
+            doing = [asyncio.create_task(beat()), asyncio.create_task(save_on_request())]
+            parent.send(did="acquire", fence=grant["fence"])
             async for text in socket:
                 if json.loads(text)["type"] == "document_force_save_requested":
-                    parent.tell(did="yield", **await save("the last text", release=True))
+                    parent.send(did="yield", **await save("the last text", release=True))
             await asyncio.gather(*doing)

@@ -1,4 +1,4 @@
-"""No password and no token is in an answer that it does not belong in, or in the log."""
+"""No password and no token is in the log, or in a response that must not contain it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the service say what the model says? Of locks, answers, changes, the history, and what is in the database."""
+"""Compares the service with the model: locks, responses, messages, the history, and the rows in the database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leasehold.documents.state import Editor
 
 if TYPE_CHECKING:
     import httpx
-    from tests.server.browser import Watching
+    from tests.server.browser import WatchingSocket
 
 STATUS = {
     "ok": 200,
@@ -22,12 +22,12 @@ STATUS = {
     "lease_lost": 409,
     "save_rescued": 409,
 }
-# Of two clocks' readings in one machine, rounded differently.
+# The service and the test round the same clock differently.
 _ROUNDING = 0.05
 
 
-class Agreement:
-    """Compares one example's model with what the service tells. ``ids`` are the users' by name."""
+class ModelComparison:
+    """Compares one example's model with the service's responses. ``ids`` maps a user's name to the id."""
 
     def __init__(self, model: Model, document_id: str, ids: dict[str, str]) -> None:
         self._model = model
@@ -36,29 +36,29 @@ class Agreement:
         self._began_at = time.time()
 
     def check_answer(self, tab: Tab, expected: Answer, answer: httpx.Response) -> dict[str, Any]:
-        """The body of an answer to any verb."""
-        said = (
+        """Checks status and code of a response to any verb, and returns its body."""
+        seen = (
             f"{answer.request.method} {answer.request.url.path} by {tab}: {answer.status_code} {answer.text}"
         )
-        assert answer.status_code == STATUS[expected.code], f"{said}\nnot {expected}"
+        assert answer.status_code == STATUS[expected.code], f"{seen}\nnot {expected}"
         body = answer.json()
         if expected.code != "ok":
-            assert answer.headers["content-type"] == "application/problem+json", said
-            assert body["code"] == body["type"] == expected.code, said
+            assert answer.headers["content-type"] == "application/problem+json", seen
+            assert body["code"] == body["type"] == expected.code, seen
         if expected.code in {"lock_busy", "lease_lost"}:
             self.check_holder(tab, body.get("lock_holder"))
         return body
 
     def check_grant(self, tab: Tab, expected: Answer, body: dict[str, Any]) -> None:
-        """A lock that the caller holds now."""
-        self._model.learn(int(body["fence"]))
+        """Checks the grant of a lock that the caller now holds."""
+        self._model.set_fence(int(body["fence"]))
         assert body["fence"] == body["version"]["fence"], body
         assert body["content_version"] == self._model.row.version, body
         assert body.get("saved") is expected.saved, body
         self.check_lock(tab, body)
 
     def check_lock(self, tab: Tab, lock: dict[str, Any]) -> None:
-        """A lock state, as this tab must see it now."""
+        """Checks a lock state that this tab received."""
         model, hold = self._model, self._model.hold
         assert lock["document_id"] == self._document_id, lock
         assert lock["locked"] == (hold is not None), (lock, hold)
@@ -70,23 +70,23 @@ class Agreement:
             assert lock["taking"] is None, lock
             return
         taker = model.takes[0].tab.user
-        told = lock["taking"] or {}
-        assert (told.get("user_id"), told.get("user_name")) == (self._ids[taker], taker.title()), lock
+        actual = lock["taking"] or {}
+        assert (actual.get("user_id"), actual.get("user_name")) == (self._ids[taker], taker.title()), lock
 
     def check_holder(self, tab: Tab, holder: dict[str, Any] | None) -> None:
-        """Who edits, as this tab must see it now."""
+        """Checks the lock holder that this tab received."""
         hold = self._model.hold
         if hold is None:
             assert holder is None, holder
             return
-        assert holder is not None, f"held by {hold.tab}, but {tab} is told nothing"
+        assert holder is not None, f"held by {hold.tab}, but the response to {tab} names no holder"
         user = hold.tab.user
         assert (holder["user_id"], holder["user_name"]) == (self._ids[user], user.title()), (holder, hold)
         assert holder["same_user"] == (tab.user == user), (tab, holder, hold)
         assert holder["tab_is_mine"] == (tab == hold.tab), (tab, holder, hold)
 
     def check_idleness(self, holder: dict[str, Any] | None) -> None:
-        """Since when the holder has touched nothing: that is only told to whoever asks."""
+        """Checks since when the holder is idle: only responses contain it, messages do not."""
         hold = self._model.hold
         if hold is None or holder is None:
             return
@@ -97,8 +97,8 @@ class Agreement:
             assert began_at - _ROUNDING <= idle_since <= now + _ROUNDING, (holder, hold)
 
     def check_history(self, holds: list[dict[str, Any]]) -> None:
-        """Every hold, and why it ended."""
-        told = [
+        """Checks every hold, and the reason for its end."""
+        actual = [
             (
                 hold["user_id"],
                 hold["user_name"],
@@ -118,7 +118,7 @@ class Agreement:
             )
             for past in self._model.history
         ]
-        assert told == expected, f"\n{told}\n{expected}"
+        assert actual == expected, f"\n{actual}\n{expected}"
         for hold in holds:
             assert (hold["ended_at"] is None) == (hold["reason"] is None), hold
             assert (
@@ -127,45 +127,45 @@ class Agreement:
                 <= (hold["ended_at"] or time.time()) + _ROUNDING
             )
 
-    def check_socket(self, tab: Tab, watching: Watching) -> None:
-        """What a page of this tab shows, and what it was told last."""
+    def check_socket(self, tab: Tab, watching: WatchingSocket) -> None:
+        """Checks the state that a page of this tab shows, and its last message."""
         self.check_lock(tab, watching.lock)
-        change, news = watching.change, self._model.news
+        change, event = watching.change, self._model.event
         if change is None:
             return
-        assert news is not None, change
-        assert change["type"] == news.kind, (change, news)
-        assert (change["triggered_by"] or {}).get("user_id") == (news.by and self._ids[news.by]), (
+        assert event is not None, change
+        assert change["type"] == event.kind, (change, event)
+        assert (change["triggered_by"] or {}).get("user_id") == (event.by and self._ids[event.by]), (
             change,
-            news,
+            event,
         )
-        if news.kind == "document_force_taken":
-            # Null by whoever saw only that it had happened.
-            assert change["saved"] in {news.saved, None}, (change, news)
+        if event.kind == "document_force_taken":
+            # Null from a worker that derived the take from a later state.
+            assert change["saved"] in {event.saved, None}, (change, event)
 
     def check_rows(
         self, document: tuple[Any, ...], versions: list[tuple[Any, ...]], drafts: list[tuple[Any, ...]]
     ) -> None:
-        """Every text that was acknowledged is there, once, and nothing else is."""
+        """Checks that every acknowledged text is there, once, and nothing else."""
         row, ids = self._model.row, self._ids
         number, content, fence, user_id, tab = document
         editor = row.tab and Editor.at_tab(ids[row.tab.user], "", row.tab.name)
         holder = (None, None) if editor is None else (editor.user_id, editor.tab)
-        told: Any = (number, json.loads(content), fence, user_id, tab)
+        actual: Any = (number, json.loads(content), fence, user_id, tab)
         expected: Any = (row.version, row.content, row.fence, *holder)
-        assert told == expected, f"\n{told}\n{expected}"
+        assert actual == expected, f"\n{actual}\n{expected}"
 
-        told = [(number, json.loads(text), author, fence) for number, text, author, fence in versions]
+        actual = [(number, json.loads(text), author, fence) for number, text, author, fence in versions]
         expected = [
             (number, save.content, ids[save.tab.user], save.fence)
             for number, save in enumerate(row.versions, start=1)
         ]
-        assert told == expected, f"versions\n{told}\n{expected}"
+        assert actual == expected, f"versions\n{actual}\n{expected}"
 
-        told = {(author, fence, base, json.loads(text), why) for author, fence, base, text, why in drafts}
+        actual = {(author, fence, base, json.loads(text), why) for author, fence, base, text, why in drafts}
         expected = {
             (ids[user], fence, base, text, outcome.reason)
             for (user, fence, base, text), outcome in row.drafts.items()
         }
-        assert told == expected, f"drafts\n{told}\n{expected}"
-        assert len(drafts) == len(expected), f"one of them twice: {drafts}"
+        assert actual == expected, f"drafts\n{actual}\n{expected}"
+        assert len(drafts) == len(expected), f"a draft is there twice: {drafts}"

@@ -1,4 +1,4 @@
-"""Schemathesis against a running server: as an owner, with things that are there to be found."""
+"""Schemathesis against a running server: as an owner, with existing objects for its requests."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ path = {people}
 user = "olga"
 peers = ["olga", "otto"]
 
-# A lock that nobody holds has a state, too: giving it back makes it free, and not something that is not there.
+# A free lock has a state, too: a release makes the lock free, and does not delete it.
 [[operations]]
 include-operation-id = ["get_lock", "get_lock_history"]
 checks.use_after_free.enabled = false
@@ -93,7 +93,7 @@ _SOMEWHERE = {
         "header.X-CSRF-Token": "csrf_tokens",
     },
 }
-"""What is there to be named, by dictionary: by all operations, and by those that use it up or that need one of it."""
+"""Ids by dictionary: for all operations, and separate ones for operations that delete their object or need one of their own."""
 
 _GRANTED = {
     "parameters": {
@@ -115,12 +115,12 @@ _LINKS = (
     ("save_content", "409", "restore_draft", _RESCUED),
     ("save_content", "409", "discard_draft", _RESCUED),
 )
-"""From an answer to what it leads to, where Schemathesis does not find it out by the names."""
+"""Links from a response to the next operation, where Schemathesis does not infer them from the names."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is tried: cases for each operation, and scenarios. At random, or the same every time."""
+    """The number of cases for each operation, and of scenarios; random, or the same each time."""
 
     examples: int
     scenarios: int
@@ -129,7 +129,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Findings:
-    """What Schemathesis said, and how often each operation was asked with success."""
+    """The report of Schemathesis, and the number of successful requests for each operation."""
 
     is_clean: bool
     report: str
@@ -137,7 +137,7 @@ class Findings:
 
 
 async def seed(served: Served) -> Seeds:
-    """A team with an application of Olga's, and in it everything that can be named."""
+    """Creates a team with an application of Olga's, and in it an object of each kind."""
     async with served.client() as client, Api(client) as api:
         team = await make_team(api)
         olga, workshop = team.olga, await team.olga.create_application("Workshop")
@@ -173,9 +173,9 @@ async def seed(served: Served) -> Seeds:
 
 
 def run(served: Served, seeds: Seeds, directory: Path, *, is_deep: bool, budget: Budget) -> Findings:
-    """Everything that is wrong with the answers to what the server's own OpenAPI document allows, and does not.
+    """Returns every defect in the responses to requests that the server's own OpenAPI document allows or forbids.
 
-    Deep: cases that are made up, and scenarios. Otherwise each corner of the schema by itself.
+    Deep: generated cases, and scenarios. Otherwise each edge case of the schema alone.
     """
     document = _linked(httpx.get(f"{served.base_url}/openapi.json", timeout=LIMIT).json())
     (directory / "openapi.json").write_text(json.dumps(document))
@@ -219,7 +219,7 @@ class _Seeded:
 
 
 async def _document_with_drafts(olga: Person, document_id: str, *, drafts: int) -> _Seeded:
-    """It is locked, and at its second version."""
+    """A locked document at its second version, with drafts."""
     fence = (await acquire(olga, document_id))["fence"]
     for number, text in enumerate(("one", "two")):
         assert (await save(olga, document_id, text, number, fence)).status_code == 200
@@ -271,7 +271,7 @@ def _served(exchanges: Path, document: dict[str, Any]) -> Counter[str]:
 
 
 def _login(name: str, email: str) -> dict[str, Any]:
-    """Anew whenever the token is not good any more: one of the operations is to sign out."""
+    """Signs in again when the token is refused: one of the operations is logout."""
     return {
         "name": name,
         "loginEndpointAuth": {
