@@ -1,7 +1,7 @@
-"""Every way into Leasehold behind one face, so that one suite can drive them all.
+"""Every kind of client behind one interface, so that one suite can test them all.
 
 A `Locks` has the verbs of a client as coroutines. Over a blocking client each verb runs in a thread; the
-test does not know which it has.
+test need not know which kind it has.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ SIDES = (
 """Our own connections, and redis-py clients with `decode_responses` off and on."""
 
 DECODED = tuple(side for side in SIDES if side.endswith("-decoded"))
-"""The ways in that differ from another one in the decoding of replies only."""
+"""The sides that differ from another one only in the decoding of replies."""
 
 
 def combinations(*, decoded: bool) -> list[tuple[str, str]]:
-    """Flavours and ways in for one behaviour; without the decoded ones, if no new kind of reply is decoded in it."""
+    """Flavours and sides for one behaviour; without the decoded sides, if it decodes no new kind of reply."""
     return [(flavour, side) for flavour in SERVERS for side in SIDES if decoded or side not in DECODED]
 
 
@@ -63,7 +63,7 @@ class Held:
         return await self._locks.do(self.lease.lost, timeout)
 
     def __getattr__(self, name: str) -> Any:
-        if name in {"lease", "_locks"}:  # not made yet: do not look for it in itself
+        if name in {"lease", "_locks"}:  # not set yet: reading it here would recurse
             raise AttributeError(name)
         return getattr(self.lease, name)
 
@@ -72,7 +72,7 @@ class Held:
 
 
 class HeldTogether(Held):
-    """Several leases; each of them is as the client gave it."""
+    """Several leases; each item is the client's own lease."""
 
     def __getitem__(self, name: str) -> Any:
         return self.lease[name]
@@ -85,7 +85,7 @@ class HeldTogether(Held):
 
 
 class Scope:
-    """`async with locks.lock(...)`, whichever kind of context it is."""
+    """`async with locks.lock(...)`, for a context of either kind."""
 
     def __init__(self, locks: Locks, context: Any, shown_as: type[Held] = Held) -> None:
         self._locks = locks
@@ -109,7 +109,7 @@ class Locks:
         self.is_blocking = isinstance(client, leasehold.blocking.Client)
 
     async def do(self, verb: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Call a verb as its side wants to be called."""
+        """Calls a verb, in a thread if the client is blocking."""
         if self.is_blocking:
             return await asyncio.to_thread(verb, *args, **options)
         return await verb(*args, **options)
@@ -140,16 +140,16 @@ class Locks:
         return await asyncio.to_thread(lambda: list(self.client.list(pattern)))
 
     @property
-    def hears(self) -> bool:
-        """Whether the store's news reach this side: not over a redis-py client, which has no ear for them."""
+    def receives_notifications(self) -> bool:
+        """Whether this side gets notifications; over a redis-py client there are none."""
         return not isinstance(
             self.client.store_access.transport, AsyncRedisPyTransport | BlockingRedisPyTransport
         )
 
-    async def listening(self, admin: redis.Redis) -> None:
-        """Wait until this side hears: a blocking client begins to listen when it has talked for the first time."""
+    async def subscribed(self, admin: redis.Redis) -> None:
+        """Waits until this side is subscribed: a blocking client subscribes after its first command."""
         channel = channel_name(self.client.store_access.transport.channel)
-        if self.hears:
+        if self.receives_notifications:
             await eventually_async(lambda: dict(admin.pubsub_numsub(channel))[channel.encode()] == 1)
 
     async def ask(
@@ -163,11 +163,11 @@ class Locks:
         mode: str = "exclusive",
         wait: float | None = 0,
     ) -> Any:
-        """Ask the store itself for a lock. Whoever waits this way is looked after by nobody."""
+        """Requests a lock from the store itself. The client neither polls for such a waiter nor renews its lease."""
         return await self.ask_store("acquire", name, token, 0, ttl, floor, holder, mode, wait)
 
     async def ask_store(self, verb: str, *args: Any) -> Any:
-        """Call the store behind the client, for what the public verbs do not show."""
+        """Calls the store behind the client, for results that the public verbs do not show."""
         call = getattr(self.client._engine.store, verb)
         if self.is_blocking:
             return await asyncio.to_thread(lambda: run_sync(call(*args)))
@@ -176,9 +176,9 @@ class Locks:
 
 @asynccontextmanager
 async def open_side(side: str, server: Server, **options: Any) -> AsyncIterator[Locks]:
-    """A client of the kind that `side` names, closed in the end with all that belongs to it."""
+    """Opens a client of the kind that `side` names, and closes it with everything that it opened."""
     decoded = side.endswith("-decoded")
-    options = {"timeout": LIMIT} | options  # no test here is about a store that does not answer
+    options = {"timeout": LIMIT} | options  # no test here is about a silent store
     if side == "async":
         async with leasehold.connect(server.url, **options) as client:
             yield Locks(client)
@@ -210,6 +210,6 @@ def keys_that_stay(admin: redis.Redis) -> dict[bytes, int]:
     found = {}
     for key in admin.scan_iter(count=1_000):
         left_ms = admin.pttl(key)
-        if left_ms == -1 or left_ms > two_days_ms:  # -2: gone meanwhile
+        if left_ms == -1 or left_ms > two_days_ms:  # -2: deleted since the scan
             found[key] = left_ms
     return found

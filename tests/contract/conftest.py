@@ -1,4 +1,4 @@
-"""One behaviour suite, every server flavour, every way in; and no key that stays (S13), after each test."""
+"""One behaviour suite for every server flavour and every kind of client; after each test, no key without expiry (S13)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def combination(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """A server flavour and a way in. Tests marked `decoded` have the decoded ways in also without `--full`."""
+    """A server flavour and a side. Tests marked `decoded` have the decoded sides also without `--full`."""
     return request.param
 
 
 @pytest.fixture(params=SERVERS)
 def flavour(request: pytest.FixtureRequest) -> str:
-    """A server flavour, for tests that use every way in at once."""
+    """A server flavour, for tests that use every side at once."""
     return request.param
 
 
@@ -50,7 +50,7 @@ def server(request: pytest.FixtureRequest, servers: Servers) -> Server:
 
 @pytest.fixture
 def admin(server: Server) -> Iterator[redis.Redis]:
-    """Looks inside the server. When the test is over, every key that is there must be about to expire."""
+    """A client for the server's own data. At the end of the test, every key must have an expiry."""
     with server.admin() as client:
         yield client
         assert keys_that_stay(client) == {}
@@ -82,7 +82,7 @@ async def rival(combination: tuple[str, str], opened: Callable[..., Awaitable[Lo
 
 @pytest.fixture
 async def every_side(flavour: str, opened: Callable[..., Awaitable[Locks]]) -> dict[str, Locks]:
-    """Every way in at once, by name."""
+    """Every side at once, by name."""
     return {side: await opened(side) for side in SIDES}
 
 

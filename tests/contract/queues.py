@@ -1,4 +1,4 @@
-"""Standing in line for a lock, as the suites do it; on a machine that may stand still for seconds at any point."""
+"""Waits in the queue of a lock, for the suites; the machine may pause for seconds at any point."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Nobody in these suites waits in vain for so long, unless something is broken.
+# No waiter in these suites waits as long as this, unless there is a defect.
 LONG = LIMIT
 
 CLAIM_WINDOW = 2.0
 """Seconds within which a grant to a waiter must be claimed."""
 
 PRESENCE = 3.0
-"""Seconds for which a client that does not look in keeps its place in a queue."""
+"""Seconds for which a client that does not poll keeps its place in a queue."""
 
 
 async def join(locks: Locks, name: str, **options: Any) -> asyncio.Task[Held]:
-    """Begin to wait for a lock that is held. On return the waiter is in the queue."""
+    """Starts to wait for a held lock. On return the waiter is in the queue."""
     before = (await locks.inspect(name)).waiters
     waiting = asyncio.create_task(locks.acquire(name, **{"ttl": 30, "wait": LONG} | options))
 
@@ -37,54 +37,54 @@ async def join(locks: Locks, name: str, **options: Any) -> asyncio.Task[Held]:
         return waiting.done() or (await locks.inspect(name)).waiters > before
 
     await eventually_async(has_joined)
-    assert not waiting.done(), f"somebody came through at once: {waiting}"
+    assert not waiting.done(), f"the waiter ended at once: {waiting}"
     return waiting
 
 
-async def join_behind_one_who_gives_up(
+async def join_behind_one_that_gives_up(
     locks: Locks, name: str, hold: Callable[[str], Awaitable[Held]], **options: Any
 ) -> tuple[Held, asyncio.Task[Held]]:
-    """Stand in line behind somebody who waits for a while only, and has given up on return. `hold(lock)` gets the lock
-    for which they wait; its answer and the one who waits on are returned."""
-    for wait in (2, 8, 32):  # a machine that stands still for two seconds may try again
+    """Joins the queue behind a waiter with a short wait, which has given up on return. `hold(lock)` gets the lock
+    for which both wait; its result and the remaining waiter are returned."""
+    for wait in (2, 8, 32):  # a machine that pauses for two seconds needs another try
         lock = f"{name}, waited for {wait} s"
         held = await hold(lock)
         impatient = asyncio.create_task(locks.acquire(lock, wait=wait))
-        await _line_was(locks, lock, 1, impatient)
+        await _queue_reached(locks, lock, 1, impatient)
         patient = asyncio.create_task(locks.acquire(lock, **{"ttl": 30, "wait": LONG} | options))
-        stood_together = await _line_was(locks, lock, 2, impatient)
+        waited_together = await _queue_reached(locks, lock, 2, impatient)
         await asyncio.wait({impatient}, timeout=LIMIT)
         assert isinstance(impatient.exception(), AcquireTimeout)
-        if stood_together:
+        if waited_together:
             return held, patient
         await held.release()
         await (await patient).release()
-    raise AssertionError("they did not stand in line together")
+    raise AssertionError("the two were never in the queue together")
 
 
-async def _line_was(locks: Locks, name: str, length: int, unless: asyncio.Task[Any]) -> bool:
-    """Wait until so many are in the queue; False if the task is done before that was seen."""
+async def _queue_reached(locks: Locks, name: str, length: int, unless: asyncio.Task[Any]) -> bool:
+    """Waits until the queue has this length; False if the task ends before."""
     seen: list[int] = []
 
-    async def is_so_long() -> bool:
+    async def has_length() -> bool:
         seen.append((await locks.inspect(name)).waiters)
         return seen[-1] == length or unless.done()
 
-    await eventually_async(is_so_long)
+    await eventually_async(has_length)
     return seen[-1] == length
 
 
-async def line_is(locks: Locks, name: str, length: int) -> None:
-    """Wait until so many are in the queue."""
+async def queue_has(locks: Locks, name: str, length: int) -> None:
+    """Waits until the queue has this length."""
 
-    async def is_so_long() -> bool:
+    async def has_length() -> bool:
         return (await locks.inspect(name)).waiters == length
 
-    await eventually_async(is_so_long, every=0.05)
+    await eventually_async(has_length, every=0.05)
 
 
 async def run_out(locks: Locks, name: str) -> None:
-    """Wait until the current hold of a lock has run out. Looking on does not move its queue."""
+    """Waits until the current hold of a lock has expired. `inspect` does not advance its queue."""
 
     async def is_free() -> bool:
         return not (await locks.inspect(name)).is_held
@@ -93,13 +93,13 @@ async def run_out(locks: Locks, name: str) -> None:
 
 
 async def end_hold(locks: Locks, name: str, secret: str, fence: int) -> None:
-    """Let a hold run out. Its ttl ends when the test is ready for that, and not while it prepares itself."""
+    """Lets a hold expire: its ttl ends when the test is ready, not while the test prepares."""
     assert await locks.ask_store("renew", [Renewal(name, secret, fence, 0.05)]) == [DONE]
     await run_out(locks, name)
 
 
 async def renewed(*leases: Any) -> None:
-    """Wait until each of these has been renewed: it may be trusted for longer than it was."""
+    """Waits until each lease has been renewed: it is valid for longer than before."""
     before = [lease.valid_until for lease in leases]
 
     def are_renewed() -> bool:
@@ -113,8 +113,8 @@ async def renewed(*leases: Any) -> None:
 
 
 async def with_a_ttl_that_lasts(attempt: Callable[[float], Awaitable[None]], *ttls: float) -> None:
-    """Run `attempt(ttl)`, and again with a longer ttl if its lease expired: a machine that stands still for longer
-    than a lease lasts ends it. A lease that is not kept alive expires with every ttl, and fails."""
+    """Runs `attempt(ttl)`, and again with a longer ttl if its lease expired: a machine that pauses for longer
+    than the ttl ends the lease. A lease that is not renewed expires with every ttl, and fails."""
     ttls = ttls or (3, 9, 27)
     for ttl in ttls:
         try:
@@ -126,16 +126,16 @@ async def with_a_ttl_that_lasts(attempt: Callable[[float], Awaitable[None]], *tt
 
 
 async def seen_within(seconds: float, scene: Callable[[int], Awaitable[T]]) -> T:
-    """What `scene(number)` saw, the first time that it was over within so many seconds: what it looks for is gone
-    after that, so a machine that stood still for as long shows nothing."""
+    """The result of the first `scene(number)` that took less than so many seconds: the state that it observes is gone
+    after that, so a run on a machine that paused for as long proves nothing."""
     for number in range(5):
         began_at = time.monotonic()
         seen = await scene(number)
         if time.monotonic() - began_at < seconds:
             return seen
-    raise AssertionError(f"no scene was over within {seconds:g} s")
+    raise AssertionError(f"no scene took less than {seconds:g} s")
 
 
 def token(number: int) -> str:
-    """A made-up secret."""
+    """A token of the test's own."""
     return f"{number:032x}"

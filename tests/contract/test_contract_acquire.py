@@ -1,4 +1,4 @@
-"""Getting a lock: granted, busy, waited for; names, holders, fences."""
+"""Acquire: granted, busy, waiting; names, holders, fences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leasehold.core.replies import DONE, Busy, Ended, Renewal
 
 
 async def asked_at_least(admin, times):
-    """Wait until the scripts have been called so often since the last CONFIG RESETSTAT."""
+    """Waits until the scripts have been called this often since the last CONFIG RESETSTAT."""
 
     def calls():
         stats = admin.info("commandstats")
@@ -71,7 +71,7 @@ async def test_try_acquire_answers_none_when_the_lock_is_held(locks, rival):
     assert second.fence > first.fence
 
 
-async def test_waiting_in_vain_ends_after_about_the_wait(on_every_side):
+async def test_a_wait_for_a_held_lock_ends_after_about_the_wait(on_every_side):
     async def behaviour(locks, name):
         await locks.acquire(name, ttl=300, holder={"user": "alice"})
         started_at = time.monotonic()
@@ -110,10 +110,10 @@ async def test_a_waiter_gets_the_lock_when_the_holder_expires(locks, rival):
     first = await locks.acquire("a", ttl=0.2)
     second = await rival.acquire("a", wait=LONG)
     assert second.fence > first.fence
-    assert first.is_lost  # the old holder knows before anybody else can have it
+    assert first.is_lost  # the old holder's deadline is before any other client can get the lock
 
 
-async def test_of_many_who_ask_at_once_one_gets_the_lock(locks):
+async def test_of_many_concurrent_acquires_one_gets_the_lock(locks):
     answers = await asyncio.gather(*(locks.try_acquire("a") for _ in range(8)))
     assert len([answer for answer in answers if answer]) == 1
 
@@ -135,15 +135,15 @@ TOKEN = "c0ffee" + "0" * 26
 
 
 @pytest.mark.decoded
-async def test_the_same_token_asked_again_gets_the_same_fence_and_the_remaining_time(locks):
+async def test_a_repeated_token_gets_the_same_fence_and_the_remaining_time(locks):
     fence, remaining, _ = await locks.ask("a", TOKEN, ttl=300)
     assert remaining == 300
     fence_again, left, _ = await locks.ask("a", TOKEN, ttl=600)
     assert fence_again == fence
-    assert 200 < left <= 300  # what is left, and not more because somebody asked again
+    assert 200 < left <= 300  # the remaining time, not extended by the repetition
 
 
-async def test_the_same_token_asked_again_with_a_higher_floor_gets_the_same_fence(locks):
+async def test_a_repeated_token_with_a_higher_floor_gets_the_same_fence(locks):
     fence, *_ = await locks.ask("a", TOKEN, ttl=30)
     fence_again, *_ = await locks.ask("a", TOKEN, floor=fence + 1_000)
     assert fence_again == fence
@@ -183,7 +183,7 @@ async def test_fences_grow_over_release_expiry_and_take(locks, rival):
     assert fences == sorted(set(fences))
 
 
-async def test_fences_grow_when_everything_was_forgotten(locks, admin):
+async def test_fences_grow_after_the_loss_of_all_data(locks, admin):
     first = await locks.acquire("a")
     admin.flushall()
     second = await locks.acquire("a")
@@ -224,7 +224,7 @@ async def test_every_grant_keeps_the_counter_for_longer_than_any_lease(locks, ad
     assert admin.ttl("lock:{a}:fence") > 86_400
 
 
-async def test_a_floor_that_is_reached_already_changes_nothing(locks):
+async def test_a_floor_below_the_counter_changes_nothing(locks):
     first = await locks.acquire("a")
     await first.release()
     second = await locks.acquire("a", floor=first.fence - 1)
@@ -315,11 +315,11 @@ LOOKALIKES = [
 
 
 @pytest.mark.decoded
-async def test_names_that_look_alike_never_meet(locks, admin):
+async def test_similar_names_are_different_locks(locks, admin):
     leases = {}
     for name in LOOKALIKES:
         lease = await locks.try_acquire(name, ttl=300, holder=f"holder of {name!r}")
-        assert lease is not None, f"{name!r} meets another name"
+        assert lease is not None, f"{name!r} is the same lock as another name"
         leases[name] = lease
     for name in LOOKALIKES:
         info = await locks.inspect(name)
@@ -331,7 +331,7 @@ async def test_names_that_look_alike_never_meet(locks, admin):
     assert sum(key.endswith(b":fence") for key in admin.scan_iter()) == len(LOOKALIKES)
 
 
-async def test_keys_look_as_the_design_says(locks, admin):
+async def test_keys_have_the_documented_names(locks, admin):
     await locks.acquire("deal:42 {x}")
     await locks.take("deal:42 {x}")
     tag = b"lock:{deal:42 %7Bx%7D}"
@@ -381,7 +381,7 @@ async def test_a_key_that_holds_something_else_is_refused_and_left_alone(locks, 
     assert admin.dbsize() == 1  # refused means that nothing was changed
 
 
-# Scripts that the server has forgotten
+# Scripts that the server has lost
 
 
 @pytest.mark.decoded

@@ -1,4 +1,4 @@
-"""All ways in at once: whoever holds a lock keeps everybody else out, and is seen by them."""
+"""All kinds of clients at once: a holder on one side excludes all other sides, and they see it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_take_on_one_side_ends_the_lease_on_every_other(every_side):
 
 
 async def test_threads_and_tasks_keep_each_other_out(every_side):
-    """The classic: everybody reads, waits a little, and writes back one more."""
+    """Each client reads a number, waits a little, and writes back one more."""
     account = {"balance": 0, "inside": 0, "fences": []}
     rounds = 4
 
@@ -60,7 +60,7 @@ async def test_threads_and_tasks_keep_each_other_out(every_side):
 
 
 async def test_a_thread_and_a_task_keep_each_other_out_inside_their_own_bodies(flavour, server, admin):
-    """The real thing, without the adapter: `with` in a thread against `async with` in a task."""
+    """The clients' own contexts, without the adapter: `with` in a thread against `async with` in a task."""
     import leasehold
 
     inside, fences = [], []

@@ -1,4 +1,4 @@
-"""The suite covers what it says: every behaviour on every flavour and every way in. And the checks can fail."""
+"""The suite is complete: every behaviour runs on every flavour and every side. And the checks can fail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.servers import SERVERS
 ROOT = Path(__file__).parents[2]
 FLAVOURS = {"valkey9", "redis62", "redis7"}
 TWO = frozenset({"valkey9", "redis62"})
-"""The flavours of the suites that are made up here, whatever this run uses."""
+"""The flavours of the example suites here, independent of this run."""
 
 
 def combination_of(parameters: str) -> tuple[str, str] | None:
@@ -33,7 +33,7 @@ def combinations_by_test(node_ids: list[str]) -> dict[str, set[tuple[str, str]]]
 
 
 def flavours_by_test(node_ids: list[str]) -> dict[str, set[str]]:
-    """For the tests that use every way in at once."""
+    """The flavours of each test that uses every side at once."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for node_id in node_ids:
         test, _, parameters = node_id.rstrip("]").partition("[")
@@ -51,7 +51,7 @@ def is_decoded(node_id: str) -> bool:
 def what_is_missing(
     node_ids: list[str], flavours: set[str] = frozenset(SERVERS), sides: tuple[str, ...] = SIDES
 ) -> list[str]:
-    """Sentences about what the suite does not cover; none when all is well."""
+    """A sentence for each missing combination."""
     wanted = {(flavour, side) for flavour in flavours for side in sides}
     missing = [
         f"{test} does not run on {flavour} by {side}"
@@ -86,7 +86,7 @@ def what_is_missing_without_full(
 
 
 def collect(*options: str) -> list[str]:
-    """The suite as pytest collects it, whatever this run was asked for."""
+    """The suite as pytest collects it, independent of this run's selection."""
     finished = subprocess.run(
         [
             sys.executable,
@@ -108,14 +108,14 @@ def collect(*options: str) -> list[str]:
 
 
 def suite(sides: tuple[str, ...] = SIDES) -> list[str]:
-    """A suite of two behaviours, one for each way in and one for all at once."""
+    """A suite of two behaviours, one for each side and one for all at once."""
     return [
         *(f"tests/a.py::test_a[{flavour}-{side}]" for flavour in sorted(TWO) for side in sides),
         *(f"tests/a.py::test_b[{flavour}]" for flavour in sorted(TWO)),
     ]
 
 
-def test_every_behaviour_runs_on_every_flavour_and_every_way_in() -> None:
+def test_every_behaviour_runs_on_every_flavour_and_every_side() -> None:
     collected = collect("--full")
     assert what_is_missing(collected) == []
     assert len(combinations_by_test(collected)) >= 40
@@ -129,7 +129,7 @@ def test_without_full_every_behaviour_runs_on_every_flavour_and_marked_ones_also
     assert len(combinations_by_test([node_id for node_id in collected if is_decoded(node_id)])) >= 25
 
 
-def test_the_ways_in_are_the_documented_ones() -> None:
+def test_the_sides_are_the_documented_ones() -> None:
     assert set(SIDES) == {
         "async",
         "blocking",
@@ -137,7 +137,7 @@ def test_the_ways_in_are_the_documented_ones() -> None:
     }
 
 
-def test_a_missing_combination_is_noticed() -> None:
+def test_a_missing_combination_is_found() -> None:
     assert what_is_missing(suite(), TWO) == []
     flavour, gone = "valkey9", "async-redis-decoded"
     without_one = [node_id for node_id in suite() if node_id != f"tests/a.py::test_a[{flavour}-{gone}]"]
@@ -149,11 +149,11 @@ def test_a_missing_combination_is_noticed() -> None:
     assert complaint == f"tests/a.py::test_b does not run on {flavour}"
 
 
-def test_a_missing_flavour_is_noticed() -> None:
+def test_a_missing_flavour_is_found() -> None:
     assert what_is_missing(suite(), {*TWO, "redis9"}) != []
 
 
-def test_a_missing_combination_is_noticed_without_full() -> None:
+def test_a_missing_combination_is_found_without_full() -> None:
     assert what_is_missing_without_full(suite(), TWO) == []
     assert "no reply is decoded in tests/a.py" in what_is_missing_without_full(
         suite(("async", "blocking")), TWO
@@ -164,11 +164,11 @@ def test_a_missing_combination_is_noticed_without_full() -> None:
     )
 
 
-def test_an_empty_suite_is_noticed() -> None:
+def test_an_empty_suite_is_found() -> None:
     assert len(what_is_missing([], TWO)) == 2 * len(SIDES)
 
 
-def test_a_key_that_stays_is_noticed(valkey) -> None:
+def test_a_key_without_expiry_is_found(valkey) -> None:
     """The check after each test (S13) can fail."""
     with valkey.admin() as admin:
         admin.set("lock:{a}", "x", px=60_000)

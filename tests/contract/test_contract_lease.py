@@ -1,4 +1,4 @@
-"""Holding a lock: renewing, giving back, losing, taking, looking."""
+"""Leases: renew, release, loss, take, inspect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leasehold.core.replies import DONE, Ended, Renewal
 
 
 async def until_gone(admin, key):
-    """Wait until the server has forgotten a key."""
+    """Waits until a key has expired on the server."""
     await eventually_async(lambda: not admin.exists(key), every=0.005)
 
 
@@ -59,7 +59,7 @@ async def test_releasing_an_expired_lease_says_so_and_does_not_touch_the_next_ho
 
 @pytest.mark.decoded
 async def test_a_release_that_finds_its_lease_gone_says_so(locks, admin):
-    """The server lost it (a restart without data, an eviction) before the holder's own clock ran out."""
+    """The server lost it (a restart without data, an eviction) before the holder's own deadline."""
     lease = await locks.acquire("a")
     admin.delete("lock:{a}")
     assert await reason_of(lease.release) == "expired"
@@ -67,13 +67,13 @@ async def test_a_release_that_finds_its_lease_gone_says_so(locks, admin):
 
 
 async def test_release_and_renew_touch_only_their_own_token(locks, admin):
-    """S5, straight at the scripts: no local clock or state stands before them."""
+    """S5, directly at the scripts, without local clock or state before them."""
     lease = await locks.acquire("a", ttl=20)
     record, stranger = admin.get("lock:{a}"), "0" * 32
     assert await locks.ask_store("release", "a", stranger, lease.fence, None) == Ended.EXPIRED
     assert await locks.ask_store("release", "a", lease.token[:-1], lease.fence, None) == Ended.EXPIRED
     assert await locks.ask_store("release", "a", "", lease.fence, None) == Ended.EXPIRED
-    stale_receipt = f"1x{stranger}1700000000000 {{}}"  # a record as somebody else would have written it
+    stale_receipt = f"1x{stranger}1700000000000 {{}}"  # a record as another client would have written it
     assert await locks.ask_store("release", "a", stranger, lease.fence, stale_receipt) == Ended.EXPIRED
     assert await locks.ask_store("renew", [Renewal("a", stranger, lease.fence, 900)]) == [Ended.EXPIRED]
     assert admin.get("lock:{a}") == record
@@ -133,7 +133,7 @@ async def test_renewing_after_the_deadline_says_expired_and_creates_nothing(lock
 
 @pytest.mark.decoded
 async def test_a_renewal_never_re_creates_a_lease_that_the_store_has_lost(locks, admin):
-    """S6, with a holder who still believes in it."""
+    """S6, with a holder that still counts the lease as held."""
     lease = await locks.acquire("a", ttl=20)
     admin.delete("lock:{a}")
     assert await reason_of(lease.renew) == "expired"
@@ -241,7 +241,7 @@ async def test_max_hold_ends_a_lease_that_was_waited_for_or_taken(on_every_side)
 
 
 async def test_a_renewal_does_not_reach_beyond_max_hold(on_every_side):
-    """Both clocks: first the ttl is the shorter one, then what is left of max_hold."""
+    """Both limits: first the ttl is the shorter one, then the rest of max_hold."""
 
     async def behaviour(locks, name):
         lease = await locks.acquire(name, ttl=100, max_hold=100.5)
@@ -254,7 +254,7 @@ async def test_a_renewal_does_not_reach_beyond_max_hold(on_every_side):
         await lease.renew(1000)
         assert lease.remaining() <= left
         info = await locks.inspect(name)
-        assert info.remaining <= left * 1.02 + 0.1  # the server's part is a little longer: drift
+        assert info.remaining <= left * 1.02 + 0.1  # the server's part is a little longer, for drift
         lease.check()
 
     await on_every_side(behaviour)
@@ -277,7 +277,7 @@ async def test_a_max_hold_below_the_ttl_frees_the_lock_then(locks, admin):
 # Losing
 
 
-async def test_lost_says_why_when_the_lease_runs_out(on_every_side):
+async def test_lost_returns_the_reason_when_the_lease_expires(on_every_side):
     async def behaviour(locks, name):
         staying = await locks.acquire(f"{name} for long", ttl=300)
         assert await staying.lost(0.05) is None
@@ -319,10 +319,10 @@ async def test_a_renewed_lease_that_was_taken_ends(on_every_side):
     await on_every_side(behaviour)
 
 
-async def test_a_holder_knows_of_its_expiry_before_the_server_lets_go(locks, admin):
+async def test_a_holder_counts_its_lease_as_lost_before_it_expires_on_the_server(locks, admin):
     lease = await locks.acquire("a", ttl=0.2)
     while admin.exists("lock:{a}"):
-        time.sleep(0.001)  # the event loop stands still: nothing but the clock can tell the holder
+        time.sleep(0.001)  # the event loop is blocked, so only the clock can show the loss
     assert lease.is_lost
     assert lease.remaining() == 0
     assert lease.loss() == "expired"
@@ -412,7 +412,7 @@ async def test_a_body_is_kept_alive_and_its_loss_is_raised(on_every_side):
     await on_every_side(behaviour)
 
 
-async def test_a_busy_lock_does_not_let_the_body_begin(locks, rival):
+async def test_a_busy_lock_does_not_start_the_body(locks, rival):
     await rival.acquire("a")
     with pytest.raises(LockBusy):
         async with locks.lock("a", wait=0):
@@ -453,7 +453,7 @@ async def test_taken_is_the_reason_even_after_the_taker_is_gone(locks, rival, ad
 
 
 @pytest.mark.parametrize("verb", ["renew", "release"])
-async def test_taken_is_the_reason_even_after_others_have_come_and_gone(locks, rival, verb):
+async def test_taken_is_the_reason_even_after_later_holders(locks, rival, verb):
     old = await locks.acquire("a", ttl=20)
     await (await rival.take("a")).release()
     await (await rival.acquire("a")).release()
@@ -462,16 +462,16 @@ async def test_taken_is_the_reason_even_after_others_have_come_and_gone(locks, r
 
 
 async def test_taken_is_the_reason_even_after_the_taker_was_taken_from(locks, rival, admin):
-    """The second take is from a short lease; the first victim's is long, and it may ask much later."""
+    """The second take is from a short lease; the first holder's lease is long, and its call may come much later."""
     old = await locks.acquire("a", ttl=20)
     await rival.take("a", ttl=0.5)
     await rival.take("a", ttl=20)
-    await asyncio.sleep(0.55)  # longer than the second victim may ask
+    await asyncio.sleep(0.55)  # longer than the second holder's lease
     assert admin.exists("lock:{a}")
     assert await reason_of(old.renew) == "taken"
 
 
-async def test_a_lease_that_expired_is_not_called_taken(locks, rival, admin):
+async def test_an_expired_lease_is_not_reported_as_taken(locks, rival, admin):
     old = await locks.acquire("a", ttl=20)
     admin.delete("lock:{a}")
     await rival.acquire("a")
@@ -544,7 +544,7 @@ async def test_a_taken_lease_can_be_kept_alive(on_every_side):
     await on_every_side(behaviour)
 
 
-# Looking
+# Inspecting
 
 
 @pytest.mark.decoded
@@ -581,7 +581,7 @@ async def test_a_free_lock_shows_its_last_fence(locks):
     )
 
 
-async def test_looking_changes_nothing(locks, admin):
+async def test_inspecting_changes_nothing(locks, admin):
     await locks.inspect("a")
     assert admin.dbsize() == 0
     await locks.acquire("a", ttl=20)
@@ -591,7 +591,7 @@ async def test_looking_changes_nothing(locks, admin):
     assert admin.dbsize() == 2
 
 
-async def test_a_token_is_nowhere_to_be_seen(locks, rival, caplog):
+async def test_no_token_is_visible(locks, rival, caplog):
     lease = await locks.acquire("a", holder="alice")
     shown = [repr(await rival.inspect("a")), repr(lease), repr(lease.lease), str(lease.lease)]
     with pytest.raises(LockBusy) as busy:

@@ -1,4 +1,4 @@
-"""Listing: what is held or waited for, by pattern, and nothing else."""
+"""Listing: locks with a holder or waiters, by pattern, and nothing else."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_without_a_pattern_all_are_listed(locks):
 
 
 @pytest.mark.decoded
-async def test_what_is_listed_is_what_looking_shows(locks, rival):
+async def test_the_list_shows_the_same_as_inspect(locks, rival):
     asked_at = time.time()
     lease = await locks.acquire("writer", ttl=60, holder={"user": "alice"})
     readers = [await client.acquire("read", ttl=60, mode="shared") for client in (locks, rival)]
@@ -114,7 +114,7 @@ async def test_free_locks_are_not_listed(locks, rival):
 
 
 async def test_a_lock_that_is_only_waited_for_is_listed(combination, opened, locks):
-    """Its hold has run out, and it is somebody's turn who has not noticed yet."""
+    """Its hold has expired, and the first waiter has not polled yet."""
     slow = await opened(combination[1], retry_interval=5)
     fence, *_ = await locks.ask("a", token(1))
     await slow.ask("a", token(2), wait=LONG)
@@ -147,7 +147,7 @@ async def test_names_are_listed_as_they_were_given(locks, rival):
 
 
 async def test_a_name_is_a_pattern_for_itself(locks, rival):
-    """What is special in a pattern is meant as it is behind a backslash; nothing else has to be thought of."""
+    """Special characters of a pattern are literal behind a backslash; no other escaping is needed."""
     async with locks.lock_all(ODD, ttl=60):
         for name in ODD:
             pattern = "".join(f"\\{sign}" if sign in "*?[]\\^" else sign for sign in name)
@@ -155,7 +155,7 @@ async def test_a_name_is_a_pattern_for_itself(locks, rival):
                 assert await names_of(rival, pattern) == [name], pattern
 
 
-async def test_a_star_stands_for_anything_also_for_what_is_odd(locks, rival):
+async def test_a_star_matches_any_characters(locks, rival):
     names = ["a{1}b", "a%b", "a\nb", "aéb", "ab", "a😀b", "a*b"]
     await locks.acquire("b{1}a", ttl=60)
     async with locks.lock_all(names, ttl=60):
@@ -204,7 +204,7 @@ async def test_a_lock_that_is_there_all_the_time_is_listed_while_others_come_and
 
 
 async def test_keys_of_other_programs_are_ignored(locks, admin):
-    """What looks like a lock's key and is none: another type, another tag behind, bytes that are no text."""
+    """Keys that resemble a lock's: another type, another hash tag, bytes that are no text."""
     await locks.acquire("a", ttl=60)
     admin.hset("lock:{hash}", "field", "value")
     admin.zadd("lock:{zset}", {"member": 1})

@@ -1,4 +1,4 @@
-"""Several locks at once: all of them or none, and nobody waits for each other in a circle."""
+"""Several locks at once: all of them or none, without deadlock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import time
 
 import pytest
-from tests.contract.queues import LONG, join, line_is, renewed, with_a_ttl_that_lasts
+from tests.contract.queues import LONG, join, queue_has, renewed, with_a_ttl_that_lasts
 from tests.support.waiting import eventually_async
 
 from leasehold import AcquireTimeout, InvalidRequest, LeaseLost, LockBusy
@@ -16,7 +16,7 @@ NAMES = ["b", "a", "ä {c}"]
 
 
 async def are_free(locks, names):
-    """Wait until nobody holds any of these or waits for one. What is given back on failure is not waited for."""
+    """Waits until none of these has a holder or waiters: `lock_all` does not wait for its releases after a failure."""
 
     async def all_free():
         found = [await locks.inspect(name) for name in names]
@@ -26,7 +26,7 @@ async def are_free(locks, names):
 
 
 async def enter(scope):
-    """Go in and out again."""
+    """Enters the context and leaves it."""
     async with scope:
         pass
 
@@ -107,7 +107,7 @@ async def test_floor_and_holder_are_for_every_one_of_them(locks, rival):
     entering = asyncio.create_task(
         hold(locks.lock_all(["a", "b"], ttl=60, wait=LONG, floor=floor, holder={"n": 1}))
     )
-    await line_is(rival, "b", 1)
+    await queue_has(rival, "b", 1)
     await held.release()
     scope, leases = await entering
     for name in ("a", "b"):
@@ -118,7 +118,7 @@ async def test_floor_and_holder_are_for_every_one_of_them(locks, rival):
 
 
 async def hold(scope):
-    """Go in, and stay."""
+    """Enters the context and stays in it."""
     return scope, await scope.__aenter__()
 
 
@@ -159,7 +159,7 @@ async def test_if_one_is_busy_none_is_held(locks, rival):
         await held.release()
 
 
-async def test_after_waiting_in_vain_none_is_held(on_every_side):
+async def test_after_a_timeout_none_is_held(on_every_side):
     async def behaviour(locks, name):
         names = [f"{name} {number}" for number in range(4)]
         held = await locks.acquire(names[2], ttl=60, holder="rival")
@@ -175,8 +175,8 @@ async def test_after_waiting_in_vain_none_is_held(on_every_side):
     await on_every_side(behaviour)
 
 
-async def test_a_wait_however_short_ends_in_a_timeout(locks, rival):
-    """`LockBusy` is for those who did not want to wait."""
+async def test_even_the_shortest_wait_ends_in_a_timeout(locks, rival):
+    """`LockBusy` is for calls without a wait."""
     await rival.acquire("b", ttl=60)
     for names in (["b"], ["a", "b"]):
         with pytest.raises(AcquireTimeout) as timeout:
@@ -184,7 +184,7 @@ async def test_a_wait_however_short_ends_in_a_timeout(locks, rival):
         assert timeout.value.name == "b"
 
 
-async def test_a_timeout_says_how_long_all_was_waited_for(on_every_side):
+async def test_a_timeout_reports_the_whole_wait(on_every_side):
     async def behaviour(locks, name):
         names = [f"{name} {number}" for number in range(2)]
         await locks.acquire(names[0], ttl=0.3)
@@ -214,13 +214,13 @@ async def test_a_cancelled_caller_holds_none(on_every_side):
         names = [f"{name} {number}" for number in range(3)]
         held = await locks.acquire(names[1], ttl=60)
         entering = asyncio.create_task(enter(locks.lock_all(names, wait=LONG)))
-        await line_is(locks, names[1], 1)
+        await queue_has(locks, names[1], 1)
         assert (await locks.inspect(names[0])).is_held
         entering.cancel()
         with pytest.raises(asyncio.CancelledError):
             await entering
         await are_free(locks, [names[0], names[2]])
-        await line_is(locks, names[1], 0)
+        await queue_has(locks, names[1], 0)
         held.check()
 
     await on_every_side(behaviour)
@@ -240,10 +240,10 @@ async def test_a_wrong_value_in_the_middle_leaves_nothing_behind(locks, admin):
 async def test_those_that_are_busy_are_waited_for(locks, rival):
     held = {name: await rival.acquire(name, ttl=60) for name in ("a", "c")}
     entering = asyncio.create_task(hold(locks.lock_all(["c", "d", "b", "a"], ttl=60, wait=LONG)))
-    await line_is(rival, "a", 1)
+    await queue_has(rival, "a", 1)
     assert (await rival.inspect("c")).waiters == 0  # in the order of the names, one after the other
     await held["a"].release()
-    await line_is(rival, "c", 1)
+    await queue_has(rival, "c", 1)
     assert (await rival.inspect("b")).is_held
     assert not (await rival.inspect("d")).is_held
     assert not entering.done()
@@ -265,7 +265,7 @@ async def test_what_is_held_already_is_renewed_while_the_others_are_waited_for(o
         async def attempt(ttl):
             held = await locks.acquire(names[1], ttl=LONG, wait=LONG)
             entering = asyncio.create_task(hold(locks.lock_all(names, ttl=ttl, wait=LONG)))
-            await line_is(locks, names[1], 1)
+            await queue_has(locks, names[1], 1)
             first = await locks.inspect(names[0])
             left = [first.remaining or 0]
 
@@ -289,7 +289,7 @@ async def test_what_is_held_already_is_renewed_while_the_others_are_waited_for(o
 async def test_those_without_renewal_last_their_whole_ttl_however_long_the_others_took(locks, rival):
     held = await rival.acquire("b", ttl=60)
     entering = asyncio.create_task(hold(locks.lock_all(["a", "b", "c"], ttl=300, wait=LONG, renew=False)))
-    await line_is(rival, "b", 1)
+    await queue_has(rival, "b", 1)
     await held.release()
     scope, leases = await entering
     for lease in leases:
@@ -299,7 +299,7 @@ async def test_those_without_renewal_last_their_whole_ttl_however_long_the_other
 
 
 async def test_the_wait_is_for_all_of_them_together(on_every_side):
-    """Each comes free within the wait after the one before, but the last ones long after it."""
+    """Each lock becomes free within the wait after the one before, but the last ones long after the whole wait."""
 
     async def behaviour(locks, name):
         names = [f"{name} {number}" for number in range(9)]
@@ -312,8 +312,8 @@ async def test_the_wait_is_for_all_of_them_together(on_every_side):
     await on_every_side(behaviour)
 
 
-async def test_two_who_want_the_same_in_opposite_order_never_block_each_other(every_side):
-    """Many rounds on every side at once, each time in an order of its own, and never two inside."""
+async def test_two_callers_in_opposite_order_never_deadlock(every_side):
+    """Many rounds on every side at once, each in another order; never two holders."""
     names = ["a", "b", "c"]
     inside, done = [], []
 
@@ -356,7 +356,7 @@ async def test_two_clients_in_opposite_order_take_turns(locks, rival):
 
 
 async def test_when_one_is_taken_all_count_as_lost(on_every_side):
-    """A task is cancelled, a thread is told; what is left is given back."""
+    """A task is cancelled, a thread sees it in `is_lost`; the other leases are released."""
 
     async def behaviour(locks, name):
         async def attempt(ttl):
@@ -430,7 +430,7 @@ async def test_an_error_of_the_body_is_never_hidden_by_the_loss(locks, rival):
 
 
 async def test_waiting_for_the_end_of_one_is_quiet_after_the_end_of_another(on_every_side):
-    """It sleeps until its own lease ends. Going round in a circle would stop the event loop, or burn a core."""
+    """It sleeps until its own lease ends. A busy loop would block the event loop, or use a whole core."""
 
     async def behaviour(locks, name):
         names = [f"{name} 1", f"{name} 2"]
@@ -501,14 +501,14 @@ async def test_of_several_to_read_none_is_held_if_one_is_busy(locks, rival):
     assert busy.value.name == "b"
     await are_free(rival, ["a", "c"])
     entering = asyncio.create_task(hold(locks.lock_all(["c", "b", "a"], ttl=60, wait=LONG, mode="shared")))
-    await line_is(rival, "b", 1)
+    await queue_has(rival, "b", 1)
     await held.release()
     scope, leases = await entering
     assert {lease.mode for lease in leases} == {"shared"}
     await scope.__aexit__(None, None, None)
 
 
-async def test_several_locks_do_not_pass_a_writer_who_waits(locks, rival):
+async def test_several_locks_do_not_pass_a_waiting_writer(locks, rival):
     reader = await locks.acquire("a", ttl=60, mode="shared")
     writer = await join(rival, "a")
     with pytest.raises(LockBusy):

@@ -1,4 +1,4 @@
-"""Work that is done once: run once, kept for everybody, run again only if it came to nothing."""
+"""`once`: work runs once, its result is kept for all callers, and it runs again only if it failed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leasehold import InProgress, InvalidRequest, LeaseLost
 
 
 class Work:
-    """A function that counts how often it was run."""
+    """A function that counts its calls."""
 
     def __init__(self, result=None):
         self.runs = 0
@@ -35,7 +35,7 @@ def first_time(locks, *key, **options):
 
 @pytest.mark.decoded
 @pytest.mark.parametrize("result", [None, False, 0, "", {"paid": [1, 2.5, "é\u2028"]}], ids=json.dumps)
-async def test_the_first_caller_runs_it_and_everybody_gets_the_result(locks, rival, result):
+async def test_the_first_caller_runs_it_and_all_callers_get_the_result(locks, rival, result):
     work = Work(result)
     assert await once(locks, "payout:42", work) == result
     assert await once(locks, "payout:42", work) == result
@@ -43,7 +43,7 @@ async def test_the_first_caller_runs_it_and_everybody_gets_the_result(locks, riv
     assert work.runs == 1
 
 
-async def test_the_first_caller_gets_what_the_others_will_get(locks):
+async def test_the_first_caller_gets_the_same_result_as_the_others(locks):
     assert await once(locks, "payout:42", Work((1, 2))) == [1, 2]
     assert await once(locks, "payout:42", Work()) == [1, 2]
 
@@ -72,7 +72,7 @@ async def test_a_result_that_is_not_json_is_a_clear_error_and_nothing_is_kept(lo
     assert await once(locks, "payout:42", Work(1)) == 1
 
 
-async def test_the_keys_have_the_names_that_the_design_fixes_and_share_a_slot(locks, admin):
+async def test_the_keys_have_the_documented_names_and_share_a_slot(locks, admin):
     await once(locks, "payout:42", Work({"paid": 1}), ttl=1000)
     await first_time(locks, "deposit", "0xabc", ttl=1000)
     names = set(admin.keys())
@@ -115,7 +115,7 @@ async def test_a_concurrent_caller_waits_for_the_result(on_every_side):
 
 
 async def test_a_run_that_lost_its_lease_keeps_nothing(on_every_side):
-    """Somebody else may have run it meanwhile; what they kept counts."""
+    """Another caller may have run it since; the result that it kept counts."""
 
     async def behaviour(locks, name):
         def lose_the_lease():
@@ -173,13 +173,13 @@ async def test_another_namespace_is_other_work(locks, opened, combination):
 
 
 BAD = {
-    "a key that is no text": {"key": 5},
+    "a key of a wrong type": {"key": 5},
     "an empty key": {"key": ""},
     "no function": {"fn": None},
     "no time to keep it": {"ttl": 0},
     "more than a year": {"ttl": 1e9},
     "a lease that is too long": {"lease_ttl": 90_000},
-    "a wait that is none": {"wait": -1},
+    "an invalid wait": {"wait": -1},
 }
 
 

@@ -1,4 +1,4 @@
-"""Readers share a lock, each with a lease of its own; a writer has it alone; neither starves the other."""
+"""Readers share a lock, each with its own lease; a writer excludes all others; neither starves the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.contract.queues import (
     CLAIM_WINDOW,
     LONG,
     join,
-    join_behind_one_who_gives_up,
+    join_behind_one_that_gives_up,
     renewed,
     seen_within,
     token,
@@ -101,8 +101,8 @@ async def test_a_writer_gets_the_lock_when_the_last_reader_has_left(locks, rival
     assert (info.mode, info.holder, len(info.holds)) == ("exclusive", "writer", 1)
 
 
-async def test_writers_and_readers_never_meet(every_side):
-    """Every side reads and writes at once: a writer is alone, readers see no half-done work."""
+async def test_writers_exclude_readers(every_side):
+    """Every side reads and writes concurrently: a writer is alone, readers see no partial write."""
     now = {"readers": 0, "writers": 0, "value": 0, "most": 0}
     all_readers = 2 * len(every_side)
     all_are_reading = asyncio.Event()
@@ -146,7 +146,7 @@ async def test_writers_and_readers_never_meet(every_side):
 # The queue
 
 
-async def test_a_writer_who_waits_goes_before_readers_who_come_later(locks, rival):
+async def test_a_waiting_writer_goes_before_later_readers(locks, rival):
     first = await locks.acquire("a", holder="first reader", **SHARED)
     writer = await join(rival, "a", holder="writer")
     assert await locks.try_acquire("a", **SHARED) is None
@@ -163,7 +163,7 @@ async def test_a_writer_who_waits_goes_before_readers_who_come_later(locks, riva
     assert (await later).fence > lease.fence > first.fence
 
 
-async def test_readers_next_to_each_other_in_the_queue_are_let_in_together(locks, rival):
+async def test_adjacent_readers_in_the_queue_are_granted_together(locks, rival):
     writer = await locks.acquire("a", ttl=60, holder="writer")
     one = await join(rival, "a", holder="one", **SHARED)
     two = await join(locks, "a", holder="two", **SHARED)
@@ -185,8 +185,8 @@ async def test_readers_next_to_each_other_in_the_queue_are_let_in_together(locks
     assert (await three).fence > lease.fence > second.fence > writer.fence
 
 
-async def test_readers_are_let_in_together_in_one_step_and_up_to_the_next_writer(combination, opened, locks):
-    """By the release itself: none of them has looked."""
+async def test_readers_are_granted_together_in_one_step_up_to_the_next_writer(combination, opened, locks):
+    """By the release itself, before any of them has polled."""
     slow = await opened(combination[1], **RARELY)
 
     async def scene(number):
@@ -203,7 +203,7 @@ async def test_readers_are_let_in_together_in_one_step_and_up_to_the_next_writer
     assert len({fence, *(hold.fence for hold in info.holds)}) == 3
 
 
-async def test_a_reader_joins_the_readers_that_were_let_in_from_the_queue(locks, rival):
+async def test_a_new_reader_joins_the_readers_granted_from_the_queue(locks, rival):
     writer = await locks.acquire("a", ttl=60)
     one = await join(rival, "a", **SHARED)
     await writer.release()
@@ -216,7 +216,7 @@ async def test_a_writer_that_gives_up_lets_the_readers_behind_it_read(on_every_s
         async def hold(lock):
             return await locks.acquire(lock, ttl=300, holder="first", **SHARED)
 
-        first, reader = await join_behind_one_who_gives_up(locks, name, hold, holder="behind", **SHARED)
+        first, reader = await join_behind_one_that_gives_up(locks, name, hold, holder="behind", **SHARED)
         await reader
         assert sorted(await holders_of(locks, first.name)) == ["behind", "first"]
 
@@ -245,7 +245,7 @@ async def test_a_reader_that_was_waited_for_has_its_whole_ttl(locks, rival):
 
 async def test_a_renewed_reader_that_was_waited_for_lasts_beyond_its_claim_window(on_every_side):
     async def behaviour(locks, name):
-        for _ in range(4):  # a machine that stands still for two seconds misses the window, and may try again
+        for _ in range(4):  # a machine that pauses for two seconds misses the window, and needs another try
             writer = await locks.acquire(name, ttl=30)
             waiting = await join(locks, name, ttl=30, renew=True, **SHARED)
             await writer.release()
@@ -262,7 +262,7 @@ async def test_a_renewed_reader_that_was_waited_for_lasts_beyond_its_claim_windo
 # Each reader has a lease of its own
 
 
-async def test_a_reader_who_leaves_leaves_the_others_in(locks, rival, admin):
+async def test_the_release_of_a_reader_leaves_the_other_readers(locks, rival, admin):
     one = await locks.acquire("a", ttl=30, holder="one", **SHARED)
     two = await rival.acquire("a", ttl=60, holder="two", **SHARED)
     three = await locks.acquire("a", ttl=20, holder="three", **SHARED)
@@ -338,8 +338,8 @@ async def test_a_dead_reader_keeps_a_writer_out_until_its_ttl_ends_and_no_longer
     await on_every_side(behaviour)
 
 
-async def test_a_renewal_never_brings_a_reader_back(locks, rival, admin):
-    """S6, straight at the scripts, with other readers still there."""
+async def test_a_renewal_never_re_creates_a_reader(locks, rival, admin):
+    """S6, directly at the scripts, while other readers hold the lock."""
     gone = await locks.acquire("a", ttl=30, **SHARED)
     await rival.acquire("a", ttl=30, holder="other", **SHARED)
     admin.zrem("lock:{a}:readers", gone.token)
@@ -363,7 +363,7 @@ async def test_release_and_renew_of_a_reader_touch_only_its_own_token(locks, riv
     assert len((await locks.inspect("a")).holds) == 1
 
 
-async def test_a_reader_who_asks_again_has_the_same_fence_and_the_time_left(combination, opened):
+async def test_a_repeated_reader_token_gets_the_same_fence_and_the_remaining_time(combination, opened):
     locks = await opened(combination[1], **RARELY)
     fence, left, _ = await locks.ask("a", token(1), ttl=300, **SHARED)
     assert left == 300
@@ -386,7 +386,7 @@ async def test_max_hold_ends_a_reader_alone(on_every_side):
     await on_every_side(behaviour)
 
 
-# Looking
+# Inspecting
 
 
 @pytest.mark.decoded
@@ -419,8 +419,8 @@ async def test_all_holds_are_shown(locks, rival):
     assert (info.is_held, info.mode, info.holds, info.fence) == (False, None, (), leases["three"].fence)
 
 
-async def test_of_several_readers_busy_names_the_one_who_may_stay_longest(locks, rival):
-    """That is the one to ask, if one does not want to wait: who, since when and for how long belong together."""
+async def test_of_several_readers_busy_names_the_one_with_the_latest_deadline(locks, rival):
+    """Holder, start and remaining time must be of the same reader: the last one to wait for."""
     for holder, ttl in (("first", 60), ("long", 100), ("last", 30)):
         await locks.acquire("a", ttl=ttl, holder=holder, **SHARED)
     (long,) = [hold for hold in (await rival.inspect("a")).holds if hold.holder == "long"]

@@ -1,4 +1,4 @@
-"""Taking by force: the old holders hear of it at once, and those who wait go on waiting."""
+"""Take: the old holders are notified at once, and waiters keep waiting."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SHARED = {"mode": "shared"}
 RARELY = {"retry_interval": 5}
 
 
-async def hears_of_its_loss(lease, locks):
-    """Told, on our own connections. Over a redis-py client nothing is heard: the next renewal says it."""
-    if locks.hears:
-        # Far less than its ttl, and than the third of it after which a renewal would have found out.
+async def is_notified_of_its_loss(lease, locks):
+    """By a notification on our own connections. Over a redis-py client the next renewal or release reports it."""
+    if locks.receives_notifications:
+        # Far less than its ttl, and than the third of it after which a renewal would find the loss.
         assert await lease.lost(LIMIT) == "taken"
         assert lease.is_lost
         with pytest.raises(LeaseLost) as lost:
@@ -31,48 +31,48 @@ async def hears_of_its_loss(lease, locks):
 
 @pytest.mark.parametrize("renew", [True, False])
 async def test_the_holder_is_notified_at_once(locks, rival, admin, renew):
-    await locks.listening(admin)
+    await locks.subscribed(admin)
     old = await locks.acquire("a", ttl=300, renew=renew)
     new = await rival.take("a", ttl=300)
-    await hears_of_its_loss(old, locks)
+    await is_notified_of_its_loss(old, locks)
     new.check()
     assert (await rival.inspect("a")).fence == new.fence
 
 
 async def test_a_client_may_take_from_itself(locks, admin):
-    """The news and the answer come over one connection, in either order."""
-    await locks.listening(admin)
+    """The notification and the reply arrive on one connection, in either order."""
+    await locks.subscribed(admin)
     leases = [await locks.acquire("a", ttl=300)]
     for _ in range(5):
         leases.append(await locks.take("a", ttl=300))
-        await hears_of_its_loss(leases[-2], locks)
+        await is_notified_of_its_loss(leases[-2], locks)
         leases[-1].check()
     await leases[-1].renew()
 
 
 async def test_a_wait_for_the_end_of_the_lease_ends(locks, rival, admin):
-    await locks.listening(admin)
+    await locks.subscribed(admin)
     old = await locks.acquire("a", ttl=300)
-    if not locks.hears:
+    if not locks.receives_notifications:
         return
     waiting = asyncio.create_task(old.lost())
     await asyncio.sleep(0)
     await rival.take("a")
     done, _ = await asyncio.wait({waiting}, timeout=LIMIT)
-    assert done, "nobody told it"
+    assert done, "there was no notification"
     assert waiting.result() == "taken"
 
 
 async def test_a_body_is_stopped_at_once(locks, rival, admin):
-    """A task is cancelled; a thread sees it in `is_lost`, and the end of `with` says it."""
-    await locks.listening(admin)
-    if not locks.hears:
+    """A task is cancelled; a thread sees it in `is_lost`, and the end of `with` raises it."""
+    await locks.subscribed(admin)
+    if not locks.receives_notifications:
         return
 
     async def body():
         async with locks.lock("a", ttl=300) as lease:
-            await rival.take("a")  # here already, if the news come before the answer
-            # Renewal would find out after a hundred seconds, which is longer than is waited for here.
+            await rival.take("a")  # cancelled here, if the notification arrives before the reply
+            # Renewal would find the loss after a hundred seconds, longer than this test waits.
             await eventually_async(lambda: lease.is_lost and locks.is_blocking, within=LIMIT)
 
     with pytest.raises(LeaseLost) as lost:
@@ -81,18 +81,18 @@ async def test_a_body_is_stopped_at_once(locks, rival, admin):
 
 
 async def test_a_lease_that_was_handed_over_can_be_taken_as_well(locks, rival, admin):
-    await locks.listening(admin)
+    await locks.subscribed(admin)
     held = await rival.acquire("a", ttl=300)
     waiting = await join(locks, "a", ttl=300)
     await held.release()
     old = await waiting
     new = await rival.take("a", ttl=300)
-    await hears_of_its_loss(old, locks)
+    await is_notified_of_its_loss(old, locks)
     new.check()
 
 
 async def test_a_grant_that_is_taken_before_it_was_claimed_is_lost(combination, opened, locks):
-    """The waiter who asks what became of it waits again, behind those who came meanwhile."""
+    """The waiter's next poll joins the queue again, behind later waiters."""
     slow = await opened(combination[1], **RARELY)
     fence, *_ = await locks.ask("a", token(1))
     await slow.ask("a", token(2), wait=LONG)
@@ -110,12 +110,12 @@ async def test_a_grant_that_is_taken_before_it_was_claimed_is_lost(combination, 
 
 @pytest.mark.decoded
 async def test_all_readers_lose_the_lock(locks, rival, admin):
-    await locks.listening(admin)
-    await rival.listening(admin)
+    await locks.subscribed(admin)
+    await rival.subscribed(admin)
     readers = [(client, await client.acquire("a", ttl=300, **SHARED)) for client in (locks, rival, locks)]
     new = await rival.take("a", ttl=300, holder="ops")
     for client, reader in readers:
-        await hears_of_its_loss(reader, client)
+        await is_notified_of_its_loss(reader, client)
     assert new.fence > max(reader.fence for _, reader in readers)
     info = await locks.inspect("a")
     assert (info.mode, [hold.holder for hold in info.holds]) == ("exclusive", ["ops"])
@@ -133,11 +133,11 @@ async def test_taken_is_the_reason_for_every_reader_also_much_later(locks, rival
         assert lost.value.reason == "taken"
 
 
-async def test_a_take_to_read_lets_other_readers_in_but_no_writer(locks, rival, admin):
-    await locks.listening(admin)
+async def test_a_shared_take_admits_other_readers_but_no_writer(locks, rival, admin):
+    await locks.subscribed(admin)
     writer = await locks.acquire("a", ttl=300)
     taken = await rival.take("a", ttl=300, holder="taker", **SHARED)
-    await hears_of_its_loss(writer, locks)
+    await is_notified_of_its_loss(writer, locks)
     assert taken.mode == "shared"
     assert await locks.try_acquire("a") is None
     reader = await locks.try_acquire("a", **SHARED)
@@ -145,7 +145,7 @@ async def test_a_take_to_read_lets_other_readers_in_but_no_writer(locks, rival, 
     assert len((await locks.inspect("a")).holds) == 2
 
 
-async def test_a_take_to_read_ends_the_readers_before_it(locks, rival):
+async def test_a_shared_take_ends_the_readers_before_it(locks, rival):
     old = await locks.acquire("a", ttl=300, holder="old", **SHARED)
     await rival.take("a", ttl=300, holder="new", **SHARED)
     assert [hold.holder for hold in (await locks.inspect("a")).holds] == ["new"]
@@ -154,7 +154,7 @@ async def test_a_take_to_read_ends_the_readers_before_it(locks, rival):
     assert lost.value.reason == "taken"
 
 
-async def test_a_shared_take_lets_in_the_readers_that_are_next(locks, rival):
+async def test_a_shared_take_grants_to_the_readers_that_are_next(locks, rival):
     await locks.acquire("a", ttl=300)
     reader = await join(locks, "a", holder="reader", **SHARED)
     writer = await join(rival, "a", holder="writer")
@@ -189,9 +189,7 @@ async def test_a_taken_lock_keeps_its_queue(locks, rival):
     assert (await second).fence > lease.fence
 
 
-async def test_a_take_passes_the_queue_when_the_hold_has_run_out_and_leaves_it_standing(
-    combination, opened, locks
-):
+async def test_a_take_of_an_expired_hold_passes_the_queue_and_keeps_it(combination, opened, locks):
     slow = await opened(combination[1], **RARELY)
     fence, *_ = await locks.ask("a", token(1))
     await slow.ask("a", token(2), wait=LONG)
@@ -219,7 +217,7 @@ async def test_the_queue_moves_on_when_the_taker_expires(on_every_side):
 
 
 async def test_among_readers_the_latest_fence_is_the_expected_one(locks, rival):
-    """Whoever began to read after the taker looked makes a difference."""
+    """A reader that began after the taker's inspect makes the take fail."""
     one = await locks.acquire("a", ttl=300, holder="one", **SHARED)
     two = await rival.acquire("a", ttl=300, holder="two", **SHARED)
     for wrong in (one.fence, two.fence + 1, 0):

@@ -1,4 +1,4 @@
-"""Waiting for a lock: first come, first served; told, not polled; and gone when it is over."""
+"""Waiting for a lock: in order of arrival, with notifications, and leaving the queue."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.contract.queues import (
     PRESENCE,
     end_hold,
     join,
-    join_behind_one_who_gives_up,
-    line_is,
+    join_behind_one_that_gives_up,
+    queue_has,
     token,
     with_a_ttl_that_lasts,
 )
@@ -22,7 +22,7 @@ from tests.support.waiting import LIMIT, eventually_async
 from leasehold import AcquireTimeout, LockBusy, StoreError
 from leasehold.core.replies import DONE, Busy, LockWaiters, Renewal
 
-# Clients that look so rarely count as alive for four times as long: no stall of the machine costs them their place.
+# Clients that poll so rarely count as alive for four times as long: no pause of the machine costs them their place.
 RARELY = {"retry_interval": 5}
 
 
@@ -59,7 +59,7 @@ async def test_waiters_of_several_clients_are_served_in_the_order_of_arrival(loc
     assert fences == sorted(set(fences))
 
 
-async def test_the_lock_is_free_when_the_last_who_waited_has_left(locks, rival, admin):
+async def test_the_lock_is_free_after_the_last_waiter_has_released(locks, rival, admin):
     held = await locks.acquire("a", ttl=30)
     waiting = await join(rival, "a")
     await held.release()
@@ -68,8 +68,8 @@ async def test_the_lock_is_free_when_the_last_who_waited_has_left(locks, rival, 
     assert await locks.try_acquire("a") is not None
 
 
-async def test_no_newcomer_passes_the_queue_even_when_the_hold_has_run_out(combination, opened, locks):
-    """Whoever asks then finds out that it is the turn of somebody else, and hands the lock over."""
+async def test_no_newcomer_passes_the_queue_even_when_the_hold_has_expired(combination, opened, locks):
+    """The newcomer's acquire hands the lock over to the first waiter."""
     first = await opened(combination[1], **RARELY)
 
     async def enter_all(name):
@@ -109,7 +109,7 @@ async def test_when_the_holder_expires_the_first_waiter_gets_the_lock(on_every_s
         second = await join(locks, name, ttl=LONG, holder="second")
         await held.renew(0.5)
         lease = await first
-        assert held.is_lost  # the old holder knows before anybody else has it
+        assert held.is_lost  # the old holder's deadline is before the next holder's grant
         assert (await locks.inspect(name)).holder == "first"
         assert not second.done()
         assert lease.fence > held.fence
@@ -119,7 +119,7 @@ async def test_when_the_holder_expires_the_first_waiter_gets_the_lock(on_every_s
     await on_every_side(behaviour)
 
 
-async def test_asking_again_with_the_same_token_keeps_the_place(combination, opened):
+async def test_a_repeated_acquire_with_the_same_token_keeps_the_place(combination, opened):
     locks, rival = [await opened(combination[1], **RARELY) for _ in range(2)]
     await locks.ask("a", token(1))
 
@@ -130,14 +130,14 @@ async def test_asking_again_with_the_same_token_keeps_the_place(combination, ope
 
     assert [await place(locks, 2), await place(rival, 3), await place(locks, 4)] == [1, 2, 3]
     assert [await place(locks, 2), await place(rival, 3), await place(locks, 4)] == [1, 2, 3]
-    assert await place(locks, 2, ttl=5, mode="shared") == 1  # whatever it wants now
-    assert await place(locks, 2, wait=0) is None  # it does not want to wait any more
+    assert await place(locks, 2, ttl=5, mode="shared") == 1  # with any new terms
+    assert await place(locks, 2, wait=0) is None  # without a wait
     assert [await place(rival, 3), await place(locks, 4)] == [1, 2]
     assert await place(locks, 2) == 3
 
 
 async def test_a_waiter_that_joins_gets_the_rest_of_the_hold(combination, opened):
-    """That is when to look again if nothing is heard; behind a plain record as well as behind a queue."""
+    """It polls then if it gets no notification; behind a plain record as well as behind a queue."""
     locks = await opened(combination[1], **RARELY)
     await locks.ask("a", token(1), ttl=300)
     for number in (2, 3, 2):
@@ -184,7 +184,7 @@ async def test_a_waiter_that_gives_up_leaves_the_queue_at_once(locks, rival, adm
 
 async def test_a_waiter_that_gives_up_does_not_delay_those_behind(on_every_side):
     async def behaviour(locks, name):
-        held, patient = await join_behind_one_who_gives_up(
+        held, patient = await join_behind_one_that_gives_up(
             locks, name, lambda lock: locks.acquire(lock, ttl=300)
         )
         assert (await locks.inspect(held.name)).waiters == 1
@@ -204,7 +204,7 @@ async def test_a_cancelled_waiter_leaves_the_queue(on_every_side):
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled
-        await line_is(locks, name, 1)
+        await queue_has(locks, name, 1)
         await held.release()
         lease = await patient
         await lease.release()
@@ -214,7 +214,7 @@ async def test_a_cancelled_waiter_leaves_the_queue(on_every_side):
 
 
 async def test_a_waiter_of_a_dead_client_is_skipped(on_every_side, opened):
-    """It never looks, so after three seconds it does not count any more. Those behind it live."""
+    """It never polls, so after three seconds it does not count as alive. The waiters behind it do."""
     dead = await opened("async")
 
     async def behaviour(locks, name):
@@ -223,13 +223,13 @@ async def test_a_waiter_of_a_dead_client_is_skipped(on_every_side, opened):
         asked_at = time.monotonic()
         alive = asyncio.create_task(locks.acquire(name, ttl=LONG, wait=LONG, holder="alive"))
 
-        async def only_the_living_waits():
+        async def only_the_live_one_waits():
             is_dead_gone = (
                 time.monotonic() > asked_at + PRESENCE
-            )  # before looking: the living may not have joined yet
+            )  # before the poll: the live waiter may not have joined yet
             return is_dead_gone and (await locks.inspect(name)).waiters == 1
 
-        await eventually_async(only_the_living_waits, every=0.1)
+        await eventually_async(only_the_live_one_waits, every=0.1)
         assert not alive.done()
         await held.release()
         assert (await alive).fence > held.fence
@@ -249,14 +249,14 @@ async def test_an_unclaimed_grant_costs_the_next_waiter_only_a_moment(on_every_s
         info = await locks.inspect(name)
         assert info.fence > held.fence
         assert info.waiters == 0
-        if info.is_held:  # or the machine stood still for longer
+        if info.is_held:  # or the machine paused for longer
             assert info.holder == "me"
             assert 0 < info.remaining <= CLAIM_WINDOW
         alive = await locks.acquire(name, ttl=300, wait=LONG)
         assert alive.fence > info.fence
         assert alive.remaining() > 200
         missed = await dead.ask(name, token(1), ttl=1000, wait=LONG)
-        assert missed.position == 1  # at the tail, like anybody who comes now
+        assert missed.position == 1  # at the tail, like every newcomer
 
     await on_every_side(behaviour)
 
@@ -265,7 +265,7 @@ async def test_a_waiter_past_its_deadline_is_skipped_however_alive_its_client_is
     slow = await opened(combination[1], retry_interval=50)
     fence, *_ = await locks.ask("a", token(1))
     assert (await slow.ask("a", token(2), wait=0.2)).position == 1
-    await line_is(locks, "a", 0)
+    await queue_has(locks, "a", 0)
     await locks.ask_store("release", "a", token(1), fence, None)
     assert not (await locks.inspect("a")).is_held
     assert await locks.try_acquire("a") is not None
@@ -282,32 +282,32 @@ async def test_closing_the_client_ends_the_waiting(combination, opened, locks):
     assert isinstance(waiting.exception(), StoreError)
 
 
-# Being told
+# Notifications
 
 
 async def test_a_waiter_is_notified_and_need_not_poll(combination, opened, locks, admin):
-    """Sides without an ear look now and then instead; that is covered by every other test."""
+    """Sides without notifications poll instead; every other test covers that."""
     slow = await opened(combination[1], retry_interval=200)
-    if not slow.hears:
+    if not slow.receives_notifications:
         return
-    await slow.listening(admin)
+    await slow.subscribed(admin)
     held = await locks.acquire("a", ttl=300)
     waiting = await join(slow, "a", ttl=300, wait=200)
     await held.release()
     done, _ = await asyncio.wait({waiting}, timeout=LIMIT)
-    assert done, "it waits for its next look"
+    assert done, "it waits for its next poll"
     assert waiting.result().remaining() > 200
 
 
-async def test_a_waiter_looks_when_the_hold_should_have_run_out(on_every_side, flavour, opened, every_side):
-    """However rarely it looks otherwise: a dead holder tells nobody that it is gone."""
+async def test_a_waiter_polls_when_the_hold_is_due_to_end(on_every_side, flavour, opened, every_side):
+    """Even with a long interval: a dead holder causes no notification."""
     slow = {locks.client: await opened(side, retry_interval=200) for side, locks in every_side.items()}
 
     async def behaviour(locks, name):
         held = await locks.acquire(name, ttl=1)
         waiting = asyncio.create_task(slow[locks.client].acquire(name, ttl=30, wait=200))
         done, _ = await asyncio.wait({waiting}, timeout=LIMIT)
-        assert done, "it waits for its next look"
+        assert done, "it waits for its next poll"
         assert waiting.result().fence > held.fence
 
     await on_every_side(behaviour)
@@ -351,7 +351,7 @@ async def test_waiting_survives_a_script_flush(locks, rival, admin):
 
 
 async def test_a_lease_that_was_waited_for_lasts_its_whole_ttl(locks, rival):
-    """It was claimed before `acquire` returned, so nobody has to renew it to keep it for longer than a moment."""
+    """It was claimed before `acquire` returned, so it needs no renewal to last longer than the claim window."""
     held = await locks.acquire("a", ttl=30)
     waiting = await join(rival, "a", ttl=300)
     await held.release()
@@ -364,7 +364,7 @@ async def test_a_lease_that_was_waited_for_lasts_its_whole_ttl(locks, rival):
 
 async def test_a_renewed_lease_that_was_waited_for_lasts_beyond_its_claim_window(on_every_side):
     async def behaviour(locks, name):
-        for _ in range(4):  # a machine that stands still for two seconds misses the window, and may try again
+        for _ in range(4):  # a machine that pauses for two seconds misses the window, and needs another try
             held = await locks.acquire(name, ttl=30)
             waiting = await join(locks, name, ttl=30, renew=True)
             await held.release()
@@ -402,7 +402,7 @@ async def test_a_floor_is_honoured_for_waiters(locks, rival):
     assert (await after).fence > lease.fence
 
 
-async def test_fences_grow_along_the_queue_when_everything_was_forgotten(locks, rival, admin):
+async def test_fences_grow_along_the_queue_after_the_loss_of_all_data(locks, rival, admin):
     held = await locks.acquire("a", ttl=30)
     waiting = await join(rival, "a")
     admin.delete("lock:{a}:fence")
@@ -422,11 +422,11 @@ async def test_waiting_without_limit(locks, rival):
     assert fences == sorted(set(fences))
 
 
-# What those hear who do not get it
+# The errors of calls that do not get the lock
 
 
 @pytest.mark.decoded
-async def test_busy_says_who_since_when_for_how_long_and_how_many_wait(locks, rival):
+async def test_busy_names_holder_start_remaining_time_and_number_of_waiters(locks, rival):
     asked_at = time.time()
     await locks.acquire("a", ttl=60, holder={"user": "alice"})
     with pytest.raises(LockBusy) as alone:
@@ -445,7 +445,7 @@ async def test_busy_says_who_since_when_for_how_long_and_how_many_wait(locks, ri
     await waiting
 
 
-async def test_a_timeout_says_the_same_and_which_place_it_had(locks, rival):
+async def test_a_timeout_also_names_the_place_in_the_queue(locks, rival):
     asked_at = time.time()
     held = await locks.acquire("a", ttl=60, holder="alice")
     waiting = await join(rival, "a", wait=LONG)
@@ -461,8 +461,8 @@ async def test_a_timeout_says_the_same_and_which_place_it_had(locks, rival):
     await (await waiting).release()
 
 
-async def test_since_when_is_when_the_lock_was_handed_over(combination, opened, locks):
-    """Not when the holder began to wait."""
+async def test_a_hold_starts_with_its_hand_over(combination, opened, locks):
+    """Not with the start of the wait."""
     slow = await opened(combination[1], **RARELY)
     fence, *_ = await locks.ask("a", token(1))
     began = await slow.ask("a", token(2), wait=LONG)
@@ -473,7 +473,7 @@ async def test_since_when_is_when_the_lock_was_handed_over(combination, opened, 
 
 @pytest.mark.decoded
 async def test_a_record_of_the_previous_version_is_understood(combination, opened, locks, admin):
-    """Two versions may run side by side: theirs holds, ours waits, and the lock passes from one to the other."""
+    """Two versions may run side by side: the old one holds, the new one waits, and the lock passes between them."""
     slow = await opened(combination[1], **RARELY)
     for name in ("renewed", "released", "taken", "waited for"):
         record = f'1x{token(1)}1700000000000 "old one"'

@@ -1,4 +1,4 @@
-"""`python -m tests.simulation --seeds 2000` looks for a seed that breaks a promise; `--seed N` plays one again."""
+"""`python -m tests.simulation --seeds 2000` searches for a seed that breaks a promise; `--seed N` replays one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def digest(run: Run) -> str:
-    """What tells two histories apart."""
+    """A digest of a history, to compare two of them."""
     return hashlib.sha256(repr(run.events).encode()).hexdigest()[:16]
 
 
 def replay(seed: int, *, in_full: bool) -> int:
-    """Play one seed and say what it broke; how many promises that were."""
+    """Replays one seed, prints its violations, and returns their number."""
     run = play(seed)
     if in_full:
         for event in run.events:
@@ -34,7 +34,7 @@ def replay(seed: int, *, in_full: bool) -> int:
 
 
 def search(seeds: range) -> int:
-    """Play many seeds and say which of them broke something; how many did."""
+    """Runs many seeds, prints those with violations, and returns their number."""
     started_at = time.monotonic()
     failed = 0
     for number, seed in enumerate(seeds, 1):
@@ -52,10 +52,10 @@ def search(seeds: range) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seed", type=int, help="play this seed again")
-    parser.add_argument("--history", action="store_true", help="with --seed: print everything that happened")
-    parser.add_argument("--seeds", type=int, default=2000, help="how many seeds to play")
-    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--seed", type=int, help="replay this seed")
+    parser.add_argument("--history", action="store_true", help="with --seed: print every event")
+    parser.add_argument("--seeds", type=int, default=2000, help="number of seeds")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     asked = parser.parse_args()
     if asked.seed is not None:
         return 1 if replay(asked.seed, in_full=asked.history) else 0

@@ -1,4 +1,4 @@
-"""Who holds what: S1, S2, S5, S6, and fences that grow."""
+"""Checks of holds: S1, S2, S5, S6, and growing fences."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from tests.simulation.findings import Violation, short
 from tests.simulation.history import (
     Arrived,
-    Believes,
-    Disbelieves,
+    CountsAsEnded,
+    CountsAsHeld,
     HoldBegan,
     HoldEnded,
     HoldExtended,
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from tests.simulation.history import Event
     from tests.simulation.scenario import Run
 
-# Far below anything that matters, far above what floats lose.
+# Far below every time that matters, far above the rounding of floats.
 _ROUNDING = 1e-6
 
 
 @dataclass(slots=True)
 class _Window:
-    """From when till when a client took a lease as held."""
+    """The time in which a client counted a lease as held."""
 
     name: str
     token: str
@@ -46,9 +46,9 @@ class _Window:
 
 
 def check_exclusion(run: Run) -> Iterator[Violation]:
-    """S1: hold windows, as told by the clients, never overlap unless all of them only read.
+    """S1: hold windows, as reported by the clients, never overlap unless all of them only read.
 
-    A take cuts the window of whoever held the lock: the old holder cannot know before it is told.
+    A take ends the window of the old holder, which cannot know of the take before its notification.
     """
     windows: dict[str, _Window] = {}
     taken_at: dict[str, float] = {}
@@ -60,12 +60,12 @@ def check_exclusion(run: Run) -> Iterator[Violation]:
                 taken_at[token] = event.at
                 if token in windows:
                     windows[token].cut_at = min(windows[token].cut_at, event.at)
-            case Believes(at, _, name, token, mode, _, until):
+            case CountsAsHeld(at, _, name, token, mode, _, until):
                 # The grant may have been on its way when the lock was taken.
                 cut_at = taken_at.get(token, math.inf)
                 window = windows.setdefault(token, _Window(name, token, mode, at, until, cut_at))
                 window.until = until
-            case Disbelieves(token=token) if token in windows:
+            case CountsAsEnded(token=token) if token in windows:
                 windows[token].cut_at = min(windows[token].cut_at, event.at)
     by_name: defaultdict[str, list[_Window]] = defaultdict(list)
     for window in windows.values():
@@ -82,64 +82,64 @@ def check_exclusion(run: Run) -> Iterator[Violation]:
                 )
 
 
-class _Accounts:
-    """What is true of each token, and what its holder believes."""
+class _TokenStates:
+    """For each token: its hold in the store, and until when its client counts it as held."""
 
     def __init__(self) -> None:
         self._holds: dict[str, HoldBegan] = {}
         self._held_until: dict[str, float] = {}
-        self._believed_until: dict[str, float] = {}
+        self._counts_until: dict[str, float] = {}
         self._was_taken: set[str] = set()
         self._is_over: set[str] = set()
 
     def note(self, event: Event) -> str | None:
-        """Write it down; what is wrong with it, if anything is."""
+        """Records an event; returns the violation, if it is one."""
         match event:
             case HoldBegan(token=token):
                 self._holds[token], self._held_until[token] = event, event.until
                 self._was_taken.discard(token)
             case HoldExtended(at=at, token=token):
                 self._held_until[token] = event.until
-                if self._is_believed(token, at) and event.until < self._believed_until[token] - _ROUNDING:
-                    return f"{short(token)} was shortened behind its holder's back"
+                if self._counts_as_held(token, at) and event.until < self._counts_until[token] - _ROUNDING:
+                    return f"{short(token)} was shortened while its client counted it as held"
             case HoldEnded(at=at, token=token):
                 self._held_until.pop(token, None)
                 if event.why == "taken":
                     self._was_taken.add(token)
-                elif self._is_believed(token, at):
-                    return f"{short(token)} was released while its holder relied on it"
-            case Disbelieves():
+                elif self._counts_as_held(token, at):
+                    return f"{short(token)} was released while its client counted it as held"
+            case CountsAsEnded():
                 self._is_over.add(event.token)
-            case Believes():
-                return self._note_belief(event)
+            case CountsAsHeld():
+                return self._note_counts_as_held(event)
         return None
 
-    def _note_belief(self, event: Believes) -> str | None:
+    def _note_counts_as_held(self, event: CountsAsHeld) -> str | None:
         token = event.token
-        believed_until = self._believed_until.get(token, event.at)
-        self._believed_until[token] = event.until
+        counts_until = self._counts_until.get(token, event.at)
+        self._counts_until[token] = event.until
         if token in self._is_over or event.until <= event.at:
             return None
-        if event.at > believed_until + _ROUNDING:
+        if event.at > counts_until + _ROUNDING:
             return f"{short(token)} came back after its deadline"
         if token in self._was_taken:
-            return None  # the news of it are on their way
+            return None  # the notification is on its way
         held_until = self._held_until.get(token, 0.0)
         if held_until < event.until - _ROUNDING:
             return f"{short(token)} counts as held {event.until - held_until:.4f} s too long"
         if self._holds[token].fence != event.fence:
-            return f"{short(token)} has fence {self._holds[token].fence}, not the one told"
+            return f"{short(token)} has fence {self._holds[token].fence}, not the one in the client's reply"
         return None
 
-    def _is_believed(self, token: str, at: float) -> bool:
-        return token not in self._is_over and at < self._believed_until.get(token, 0.0) - _ROUNDING
+    def _counts_as_held(self, token: str, at: float) -> bool:
+        return token not in self._is_over and at < self._counts_until.get(token, 0.0) - _ROUNDING
 
 
 def check_honesty(run: Run) -> Iterator[Violation]:
-    """S2: whenever a client takes a lease as held, the store holds it for at least as long, and lost is for good."""
-    accounts = _Accounts()
+    """S2: while a client counts a lease as held, the store holds it, and a lost lease stays lost."""
+    states = _TokenStates()
     for event in run.events:
-        if wrong := accounts.note(event):
+        if wrong := states.note(event):
             yield Violation("S2", event.at, wrong)
 
 
@@ -158,17 +158,19 @@ def check_causes(run: Run) -> Iterator[Violation]:
                 held_until.pop(token, None)
                 allowed = "take" if event.why == "taken" else "release"
                 if cause.verb != allowed or (allowed == "release" and token not in cause.tokens):
-                    yield Violation("S5", at, f"{short(token)} was ended by {_told(cause)}")
+                    yield Violation("S5", at, f"{short(token)} was ended by {_describe(cause)}")
             case HoldExtended(at=at, token=token):
                 if cause.verb not in {"renew", "acquire"} or token not in cause.tokens:
-                    yield Violation("S5", at, f"{short(token)} was extended by {_told(cause)}")
+                    yield Violation("S5", at, f"{short(token)} was extended by {_describe(cause)}")
                 if held_until.get(token, 0.0) < at:
-                    yield Violation("S6", at, f"{short(token)} had run out when {_told(cause)} extended it")
+                    yield Violation(
+                        "S6", at, f"{short(token)} had run out when {_describe(cause)} extended it"
+                    )
                 held_until[token] = event.until
             case HoldBegan(at=at, token=token):
                 is_own = cause.verb in {"acquire", "acquire_all", "take"} and token in cause.tokens
                 if cause.verb == "renew" or not (is_own or token == from_queue):
-                    yield Violation("S6", at, f"{short(token)} was granted by {_told(cause)}")
+                    yield Violation("S6", at, f"{short(token)} was granted by {_describe(cause)}")
                 held_until[token] = event.until
 
 
@@ -182,5 +184,5 @@ def check_fences(run: Run) -> Iterator[Violation]:
             last[event.name] = event.fence
 
 
-def _told(cause: Arrived) -> str:
+def _describe(cause: Arrived) -> str:
     return f"{cause.verb} of {', '.join(map(short, cause.tokens))}"

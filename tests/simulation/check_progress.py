@@ -1,4 +1,4 @@
-"""That things go on: S7, L1, L2, and calls that come to an end."""
+"""Checks of progress: S7, L1, L2, and calls that end."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from tests.simulation.faults import LATE_AT_MOST
 from tests.simulation.findings import Violation, calls_of, is_well, short, well_from
 from tests.simulation.history import (
+    AcquireRepeated,
     Arrived,
-    AskedAgain,
-    Believes,
-    Disbelieves,
+    CountsAsEnded,
+    CountsAsHeld,
     HoldBegan,
     HoldEnded,
     HoldExtended,
     Joined,
     LeftQueue,
-    Surprised,
+    UnexpectedError,
 )
 from tests.simulation.scenario import INTERVAL, TIMEOUT
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # The retry interval and a few quick round trips.
 _SOON = INTERVAL + 0.03
-# A settler that met silence once looks again after a quarter of a second.
+# An orphan cleanup that gets no reply tries again after a quarter of a second.
 _SETTLED_SOON = 0.5
 _STRAY_AT_MOST = TIMEOUT + LATE_AT_MOST
 _ROUNDING = 0.002
@@ -40,7 +40,7 @@ _ROUNDING = 0.002
 
 @dataclass(slots=True)
 class _Stay:
-    """A time that a token spent in the queue of a lock, or holding it."""
+    """The time that a token spent in the queue of a lock, or holding it."""
 
     name: str
     token: str
@@ -51,25 +51,25 @@ class _Stay:
 
 
 def check_calls(run: Run) -> Iterator[Violation]:
-    """A call ends when its wait is over, give or take the patience with a silent store; nothing odd comes out."""
+    """A call ends with its wait, plus the timeout of a silent store; it raises no unexpected error."""
     for event in run.events:
-        if isinstance(event, Surprised):
+        if isinstance(event, UnexpectedError):
             yield Violation("calls", event.at, f"client {event.client}: {event.what}")
     for call in calls_of(run).values():
-        weather = run.weather[call.called.client]
-        if call.called.wait is None or weather.crashes_at is not None:
+        faults = run.faults[call.called.client]
+        if call.called.wait is None or faults.crashes_at is not None:
             continue
-        paused = sum(pause.end - pause.start for pause in weather.pauses)
+        paused = sum(pause.end - pause.start for pause in faults.pauses)
         due = call.called.at + call.called.wait + 2 * TIMEOUT + 0.3 + paused
         if call.returned_at > due:
             late = call.returned_at - due
-            yield Violation("calls", due, f"call {call.called.call} came {late:.3f} s too late to an end")
+            yield Violation("calls", due, f"call {call.called.call} ended {late:.3f} s too late")
 
 
-def check_settling(run: Run) -> Iterator[Violation]:
-    """S7: what a call that failed has left in the store is settled, or gone within its ttl. Likewise what was released.
+def check_orphan_cleanup(run: Run) -> Iterator[Violation]:
+    """S7: a failed call's entries in the store are cleaned up, or gone within their ttl. So are released leases.
 
-    At once if the client is well; nobody keeps it alive in any case.
+    At once if the client has no faults; in any case it does not renew them.
     """
     over_at = _over_at(run)
     last_asked: dict[str, float] = {}
@@ -78,21 +78,21 @@ def check_settling(run: Run) -> Iterator[Violation]:
             case Arrived(verb="acquire" | "take" | "acquire_all"):
                 last_asked.update(dict.fromkeys(event.tokens, event.at))
             case HoldExtended(at=at, token=token) if at > over_at.get(token, at) + _STRAY_AT_MOST:
-                yield Violation("S7", at, f"{short(token)} is kept alive although nobody relies on it")
+                yield Violation("S7", at, f"{short(token)} is kept alive although its call has ended")
     for stay in [*_stays_in_queue(run), *_holds(run)]:
         over = over_at.get(stay.token)
         if over is None or stay.end <= over:
             continue
         if last_asked[stay.token] > over:
-            continue  # a stray request; what it brought about ends by itself
+            continue  # a stray request; its effect expires
         due = well_from(run, stay.client, max(over, stay.start), _SETTLED_SOON) + _SETTLED_SOON
         if stay.end > due:
             left = stay.end - over
             yield Violation("S7", due, f"{short(stay.token)} stays for {left:.3f} s without its owner")
 
 
-def check_the_dead(run: Run) -> Iterator[Violation]:
-    """L1: a dead client's lock is free within its ttl, and it gets none when it has been silent for long."""
+def check_dead_clients(run: Run) -> Iterator[Violation]:
+    """L1: a dead client's lock is free within its ttl, and a client that is silent for long is granted none."""
     ttl: dict[str, float] = {}
     for event in run.events:
         if isinstance(event, HoldBegan):
@@ -100,7 +100,7 @@ def check_the_dead(run: Run) -> Iterator[Violation]:
         if isinstance(event, HoldExtended):
             ttl[event.token] = max(event.until - event.at, ttl.get(event.token, 0.0))
     for hold in _holds(run):
-        crashed_at = run.weather[hold.client].crashes_at
+        crashed_at = run.faults[hold.client].crashes_at
         if crashed_at is None:
             continue
         last_word = crashed_at + _STRAY_AT_MOST
@@ -111,7 +111,7 @@ def check_the_dead(run: Run) -> Iterator[Violation]:
 
 
 def check_hand_over(run: Run) -> Iterator[Violation]:
-    """L2: a free lock goes to a live waiter within the retry interval, and the waiter knows it as soon. News or not."""
+    """L2: a free lock goes to a live waiter within the retry interval, and the waiter knows it as soon, also without notifications."""
     call_of = _calls_by_token(run)
     queue = _stays_in_queue(run)
     for name, start, end in _free_times(run):
@@ -125,17 +125,17 @@ def check_hand_over(run: Run) -> Iterator[Violation]:
                 yield Violation(
                     "L2", since, f"{name!r} is free for {idle:.3f} s while {short(stay.token)} waits"
                 )
-    believed_at: dict[str, float] = {}
+    counted_at: dict[str, float] = {}
     for event in run.events:
-        if isinstance(event, Believes):
-            believed_at.setdefault(event.token, event.at)
+        if isinstance(event, CountsAsHeld):
+            counted_at.setdefault(event.token, event.at)
     for hold in _holds(run):
         if hold.is_claimed or hold.token not in call_of:
             continue
         due = hold.start + _SOON
-        told_at = min(believed_at.get(hold.token, hold.end), call_of[hold.token].returned_at, hold.end)
+        known_at = min(counted_at.get(hold.token, hold.end), call_of[hold.token].returned_at, hold.end)
         if (
-            told_at > due
+            known_at > due
             and call_of[hold.token].returned_at > hold.start
             and is_well(run, hold.client, hold.start, due)
         ):
@@ -147,7 +147,7 @@ def _calls_by_token(run: Run) -> dict[str, Call]:
 
 
 def _over_at(run: Run) -> dict[str, float]:
-    """Since when nobody has any use for a token: its call failed, or its lease was released."""
+    """Since when a token is unused: its call failed, or its lease was released."""
     over = {
         token: call.returned_at
         for call in calls_of(run).values()
@@ -155,13 +155,13 @@ def _over_at(run: Run) -> dict[str, float]:
         for token in call.tokens
     }
     for event in run.events:
-        if isinstance(event, Disbelieves) and event.reason == "released":
+        if isinstance(event, CountsAsEnded) and event.reason == "released":
             over.setdefault(event.token, event.at)
     return over
 
 
 def _stays_in_queue(run: Run) -> list[_Stay]:
-    """Every wait in the store, to its deadline at the latest: whoever is past that is passed over."""
+    """Every wait in the store, to its deadline at the latest: a waiter past its deadline is skipped."""
     deadlines: dict[str, float] = {}
     stays: list[_Stay] = []
     current: dict[str, _Stay] = {}
@@ -171,7 +171,7 @@ def _stays_in_queue(run: Run) -> list[_Stay]:
                 current[event.token] = _Stay(event.name, event.token, event.client, event.at)
                 stays.append(current[event.token])
                 deadlines[event.token] = event.deadline
-            case AskedAgain():
+            case AcquireRepeated():
                 deadlines[event.token] = event.deadline
             case LeftQueue(token=token):
                 current.pop(token).end = min(event.at, deadlines[token])
@@ -198,7 +198,7 @@ def _holds(run: Run) -> list[_Stay]:
 
 
 def _free_times(run: Run) -> list[tuple[str, float, float]]:
-    """When nobody held a lock: name, from, to."""
+    """The times at which a lock was free: name, from, to."""
     holds: defaultdict[str, list[_Stay]] = defaultdict(list)
     for stay in _holds(run):
         holds[stay.name].append(stay)

@@ -1,4 +1,4 @@
-"""Who comes next: nobody passes a live waiter, and nobody live loses its place."""
+"""Checks of queues: no newcomer passes a live waiter, and no live waiter loses its place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.simulation.findings import Violation, short
-from tests.simulation.history import Arrived, AskedAgain, HeardOf, HoldBegan, Joined, LeftQueue
+from tests.simulation.history import AcquireRepeated, Arrived, HoldBegan, Joined, LeftQueue, SeenAlive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,14 +20,14 @@ _RESOLUTION = 0.002
 
 @dataclass(slots=True)
 class _Queue:
-    """The queue of one lock, by the order of coming."""
+    """The queue of one lock, in order of arrival."""
 
     waiters: dict[str, Joined] = field(default_factory=dict)
     deadlines: dict[str, float] = field(default_factory=dict)
     alive_until: dict[int, float] = field(default_factory=dict)
 
     def alive(self, at: float) -> list[Joined]:
-        """Those who wait and can have the lock, the first first."""
+        """The live waiters, in order."""
         soon = at + _RESOLUTION
         return [
             waiter
@@ -40,14 +40,14 @@ class _Queue:
             case Joined():
                 self.waiters[event.token] = event
                 self.deadlines[event.token] = event.deadline
-            case AskedAgain():
+            case AcquireRepeated():
                 self.deadlines[event.token] = event.deadline
-            case HeardOf():
+            case SeenAlive():
                 self.alive_until[event.client] = event.alive_until
 
 
 def check_order(run: Run) -> Iterator[Violation]:
-    """FIFO: whoever gets the lock, except by force, has no live waiter before it; no live waiter is dropped."""
+    """FIFO: a token that is granted the lock, except by force, has no live waiter before it; no live waiter is dropped."""
     queues: defaultdict[str, _Queue] = defaultdict(_Queue)
     cause = Arrived(0.0, 0, "nothing", ())
     ahead: dict[str, list[Joined]] = {}
@@ -55,7 +55,7 @@ def check_order(run: Run) -> Iterator[Violation]:
         match event:
             case Arrived():
                 cause = event
-            case Joined(name=name) | AskedAgain(name=name) | HeardOf(name=name):
+            case Joined(name=name) | AcquireRepeated(name=name) | SeenAlive(name=name):
                 queues[name].note(event)
             case LeftQueue(at=at, name=name, token=token):
                 alive = queues[name].alive(at)
@@ -65,7 +65,7 @@ def check_order(run: Run) -> Iterator[Violation]:
                 elif event.why == "dropped" and me in alive:
                     yield Violation("FIFO", at, f"{short(token)} was dropped although it is alive")
             case HoldBegan(at=at, name=name, token=token):
-                # Who was not in the queue has passed everybody in it.
+                # A token that was not in the queue has passed every waiter in it.
                 passed = ahead.pop(token, None)
                 passed = queues[name].alive(at) if passed is None else passed
                 if passed and not (cause.verb == "take" and token in cause.tokens):
@@ -74,21 +74,21 @@ def check_order(run: Run) -> Iterator[Violation]:
 
 
 def check_readers(run: Run) -> Iterator[Violation]:
-    """Readers who stand next to each other are let in together."""
+    """Adjacent readers in the queue are granted together."""
     queues: defaultdict[str, _Queue] = defaultdict(_Queue)
     let_in: dict[str, float] = {}
     for event in run.events:
         match event:
             case Arrived():
-                # The store has done all that belongs to the step before.
+                # The store has finished the step before.
                 for name, at in let_in.items():
                     first = next(iter(queues[name].alive(at)), None)
                     if first is not None and first.mode == "shared":
                         yield Violation(
-                            "FIFO", at, f"reader {short(first.token)} was left standing at {name!r}"
+                            "FIFO", at, f"reader {short(first.token)} was left in the queue of {name!r}"
                         )
                 let_in = {}
-            case Joined(name=name) | AskedAgain(name=name) | HeardOf(name=name):
+            case Joined(name=name) | AcquireRepeated(name=name) | SeenAlive(name=name):
                 queues[name].note(event)
             case LeftQueue():
                 queues[event.name].waiters.pop(event.token, None)

@@ -1,11 +1,16 @@
-"""Every promise that a run is held against."""
+"""Every promise that is checked on a run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from tests.simulation.check_holding import check_causes, check_exclusion, check_fences, check_honesty
-from tests.simulation.check_progress import check_calls, check_hand_over, check_settling, check_the_dead
+from tests.simulation.check_progress import (
+    check_calls,
+    check_dead_clients,
+    check_hand_over,
+    check_orphan_cleanup,
+)
 from tests.simulation.check_queues import check_order, check_readers
 
 if TYPE_CHECKING:
@@ -17,8 +22,8 @@ CHECKERS = (
     check_honesty,
     check_causes,
     check_fences,
-    check_settling,
-    check_the_dead,
+    check_orphan_cleanup,
+    check_dead_clients,
     check_hand_over,
     check_order,
     check_readers,
@@ -27,5 +32,5 @@ CHECKERS = (
 
 
 def violations(run: Run) -> list[Violation]:
-    """What the run has broken, in order of time."""
+    """The violations of a run, in order of time."""
     return sorted((found for check in CHECKERS for found in check(run)), key=lambda found: found.at)

@@ -1,4 +1,4 @@
-"""The way between a client and the model, with its weather."""
+"""The connection between a client and the model, with faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine, Sequence
 
-    from tests.simulation.faults import Fate, NewsWeather, Weather
+    from tests.simulation.faults import ClientFaults, Fate, NotificationFaults
     from tests.simulation.history import History
     from tests.simulation.machines import Machine
     from tests.simulation.model import ModelClientStore
@@ -26,8 +26,8 @@ _SLOW_NEWS_AT_MOST = 4.0
 class FaultyLink:
     """Implements the port Store over a `ModelClientStore`.
 
-    What is asked arrives in the order in which it was asked, and is answered in that order, except for what
-    was in a connection that broke.
+    Requests arrive in the order in which they were sent, and replies in that order, except for requests that
+    were in a connection that broke.
     """
 
     def __init__(
@@ -37,8 +37,8 @@ class FaultyLink:
         history: History,
         rng: random.Random,
         *,
-        weather: Weather,
-        news_weather: NewsWeather,
+        faults: ClientFaults,
+        notification_faults: NotificationFaults,
         timeout: float,
         keeps_order: bool,
     ) -> None:
@@ -48,14 +48,14 @@ class FaultyLink:
         self._store = store
         self._history = history
         self._rng = rng
-        self._weather = weather
-        self._news_weather = news_weather
+        self._faults = faults
+        self._notification_faults = notification_faults
         self._timeout = timeout
         self._last_arrival = 0.0
         self._last_reply = 0.0
 
     def listen(self, tell: Callable[[Notification], None]) -> None:
-        self._store.listen(lambda news: self._send_news(news, tell))
+        self._store.listen(lambda notification: self._send_notification(notification, tell))
 
     async def open(self) -> None:
         await self._ask("open", (), self._store.open)
@@ -94,7 +94,7 @@ class FaultyLink:
         asked: Sequence[object],
         question: Callable[[], Coroutine[Any, Any, Any]],
     ) -> Sequence[Any]:
-        """The answers to a batch, where an unknown outcome is an answer."""
+        """The replies to a batch, in which an unknown outcome is a reply."""
         try:
             return await self._ask(verb, tokens, question)
         except StoreUnavailable as error:
@@ -104,7 +104,7 @@ class FaultyLink:
         self, verb: str, tokens: tuple[str, ...], question: Callable[[], Coroutine[Any, Any, Any]]
     ) -> Any:
         universe, machine = self._universe, self._machine
-        fate = self._weather.fate(universe.time, self._rng)
+        fate = self._faults.fate(universe.time, self._rng)
         answered = machine.signal()
         answers: list[Any] = []
 
@@ -148,11 +148,13 @@ class FaultyLink:
     def _latency(self) -> float:
         return self._rng.uniform(0.0001, 0.003)
 
-    def _send_news(self, news: Notification, tell: Callable[[Notification], None]) -> None:
-        rng, weather = self._rng, self._news_weather
-        if rng.random() < weather.lost:
+    def _send_notification(self, notification: Notification, tell: Callable[[Notification], None]) -> None:
+        rng, faults = self._rng, self._notification_faults
+        if rng.random() < faults.lost:
             return
-        for _ in range(2 if rng.random() < weather.doubled else 1):
-            is_late = rng.random() < weather.late
+        for _ in range(2 if rng.random() < faults.doubled else 1):
+            is_late = rng.random() < faults.late
             delay = rng.uniform(0.0, _SLOW_NEWS_AT_MOST) if is_late else self._latency()
-            self._universe.call_at(self._universe.time + delay, lambda: self._machine.do(lambda: tell(news)))
+            self._universe.call_at(
+                self._universe.time + delay, lambda: self._machine.do(lambda: tell(notification))
+            )

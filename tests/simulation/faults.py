@@ -1,4 +1,4 @@
-"""What goes wrong in one run, all of it drawn from the seed beforehand."""
+"""The faults of one run, all drawn from the seed in advance."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     import random
 
 Fate = Literal["fine", "request lost", "reply lost", "cut", "late", "stray"]
-"""What becomes of a request: ``cut`` ends in an error at once, done or not; ``late`` is slow, and everything on
-the connection behind it; a ``stray`` was in a connection that broke, and arrives long after its caller was told so."""
+"""The fate of a request: ``cut`` fails at once, executed or not; ``late`` is slow, and so is everything on
+the connection behind it; a ``stray`` was in a connection that broke, and arrives long after its caller got the error."""
 
 _BAD_FATES: tuple[Fate, ...] = ("request lost", "reply lost", "cut", "late", "stray")
 
@@ -19,7 +19,7 @@ LATE_AT_MOST = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From when till when."""
+    """A start and an end."""
 
     start: float
     end: float
@@ -29,50 +29,50 @@ class Span:
 
 
 @dataclass(slots=True)
-class Weather:
-    """One client's: when its connection is bad and how bad, when it stands still, and when it dies."""
+class ClientFaults:
+    """The faults of one client: outages of its connection and their severity, pauses, and the crash."""
 
-    storms: list[Span] = field(default_factory=list)
+    outages: list[Span] = field(default_factory=list)
     severity: float = 0.0
     pauses: list[Span] = field(default_factory=list)
     crashes_at: float | None = None
 
-    def is_stormy(self, at: float) -> bool:
-        return any(storm.start <= at < storm.end for storm in self.storms)
+    def is_failing(self, at: float) -> bool:
+        return any(outage.start <= at < outage.end for outage in self.outages)
 
     def fate(self, at: float, rng: random.Random) -> Fate:
-        """What becomes of a request that is sent now."""
-        if not self.is_stormy(at) or rng.random() >= self.severity:
+        """The fate of a request that is sent now."""
+        if not self.is_failing(at) or rng.random() >= self.severity:
             return "fine"
         return rng.choice(_BAD_FATES)
 
 
 @dataclass(frozen=True, slots=True)
-class NewsWeather:
-    """Everybody's: how often news get lost, come twice, or come late. News are hints, so that is always allowed."""
+class NotificationFaults:
+    """How often notifications get lost, arrive twice, or arrive late. Notifications are hints, so that is always allowed."""
 
     lost: float
     doubled: float
     late: float
 
 
-def draw_weather(rng: random.Random, start: float, end: float) -> Weather:
-    """A client's weather between two moments."""
+def draw_client_faults(rng: random.Random, start: float, end: float) -> ClientFaults:
+    """Draws a client's faults between two instants."""
     length = end - start
-    weather = Weather(severity=rng.choice((0.1, 0.4, 1.0)))
+    faults = ClientFaults(severity=rng.choice((0.1, 0.4, 1.0)))
     for _ in range(rng.choice((0, 0, 1, 2, 3))):
         begins = start + rng.random() * length
-        weather.storms.append(Span(begins, min(end, begins + rng.choice((0.2, 1.0, 4.0)))))
+        faults.outages.append(Span(begins, min(end, begins + rng.choice((0.2, 1.0, 4.0)))))
     for _ in range(rng.choice((0, 0, 0, 1, 2))):
         begins = start + rng.random() * length
-        weather.pauses.append(Span(begins, begins + rng.choice((0.05, 0.4, 1.7, 2.5, 6.0)) * rng.random()))
+        faults.pauses.append(Span(begins, begins + rng.choice((0.05, 0.4, 1.7, 2.5, 6.0)) * rng.random()))
     if rng.random() < 0.12:
-        weather.crashes_at = start + rng.random() * length
-    return weather
+        faults.crashes_at = start + rng.random() * length
+    return faults
 
 
-def draw_news_weather(rng: random.Random) -> NewsWeather:
-    return NewsWeather(
+def draw_notification_faults(rng: random.Random) -> NotificationFaults:
+    return NotificationFaults(
         lost=rng.choice((0.0, 0.0, 0.3, 1.0)),
         doubled=rng.choice((0.0, 0.3)),
         late=rng.choice((0.0, 0.1, 0.5)),

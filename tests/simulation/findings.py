@@ -1,4 +1,4 @@
-"""What a checker has to say, and what several of them want to know about a run."""
+"""Violations, and the queries on a run that several checks share."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.simulation.faults import LATE_AT_MOST
-from tests.simulation.history import Called, Minted, Returned
+from tests.simulation.history import Called, Returned, TokenCreated
 from tests.simulation.scenario import START, TIMEOUT
 
 if TYPE_CHECKING:
     from tests.simulation.scenario import Run
 
-# After a storm: what is still late, request and reply, and one silence that must be sat out.
+# After an outage: a late request and reply, and one timeout.
 _RECOVERED_AFTER = 2 * LATE_AT_MOST + 2 * TIMEOUT
 
 
@@ -30,7 +30,7 @@ class Violation(NamedTuple):
 
 @dataclass(slots=True)
 class Call:
-    """One call of a worker from its beginning to its end, if it came to one."""
+    """One call of a worker, from its start to its end, if it has ended."""
 
     called: Called
     tokens: list[str]
@@ -45,7 +45,7 @@ def calls_of(run: Run) -> dict[int, Call]:
         match event:
             case Called():
                 calls[event.call] = Call(event, [])
-            case Minted():
+            case TokenCreated():
                 calls[event.call].tokens.append(event.token)
             case Returned():
                 calls[event.call].returned_at = event.at
@@ -54,23 +54,23 @@ def calls_of(run: Run) -> dict[int, Call]:
 
 
 def is_well(run: Run, client: int, start: float, end: float) -> bool:
-    """Whether nothing but news went wrong for this client from ``start`` till ``end``, and has not for a while."""
-    weather = run.weather[client]
-    spans = [*weather.storms, *weather.pauses]
+    """Whether this client had no faults but lost notifications from ``start`` till ``end``, and for a while before."""
+    faults = run.faults[client]
+    spans = [*faults.outages, *faults.pauses]
     if any(span.meets(start - _RECOVERED_AFTER, end) for span in spans):
         return False
-    return weather.crashes_at is None or end < weather.crashes_at
+    return faults.crashes_at is None or end < faults.crashes_at
 
 
 def well_from(run: Run, client: int, start: float, seconds: float) -> float:
-    """The first moment from ``start`` on at which the client is well, for so many seconds; infinite if there is none."""
-    weather = run.weather[client]
-    spans = [*weather.storms, *weather.pauses]
+    """The first instant from ``start`` on at which the client is without faults for so many seconds; infinite if none."""
+    faults = run.faults[client]
+    spans = [*faults.outages, *faults.pauses]
     moments = [start, *sorted(span.end + _RECOVERED_AFTER + 0.001 for span in spans if span.end > start)]
     return next((moment for moment in moments if is_well(run, client, moment, moment + seconds)), math.inf)
 
 
 def short(token: str) -> str:
-    """A token as people can tell it apart: client and number."""
+    """A token in readable form: client and number."""
     client, number = token[:2], token[2:]
     return f"{int(client, 16)}/{int(number, 16)}"

@@ -1,6 +1,6 @@
-"""What happened in a run, in order: what the clients were told and did, and what was true in the store.
+"""The events of a run, in order: the replies and actions of clients, and the state of the store.
 
-Times are the universe's, whatever a client's own clock showed.
+Times are of the universe's clock, not of a client's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Arrived(Event):
-    """The store does what a client asked. The changes that follow in the history are its doing."""
+    """The store executes a client's request. The changes that follow in the history are its effects."""
 
     client: int
     verb: str
@@ -45,15 +45,15 @@ class Joined(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class AskedAgain(Event):
+class AcquireRepeated(Event):
     name: str
     token: str
     deadline: float
 
 
 @dataclass(frozen=True, slots=True)
-class HeardOf(Event):
-    """The store counts the client as alive, as far as this lock goes."""
+class SeenAlive(Event):
+    """The store counts the client as alive for this lock."""
 
     name: str
     client: int
@@ -88,7 +88,7 @@ class HoldExtended(Event):
 
 @dataclass(frozen=True, slots=True)
 class HoldEnded(Event):
-    """By a release or a take; a hold that runs out does so silently, at its ``until``."""
+    """A release or a take. A hold that expires has no event; it ends at its ``until``."""
 
     name: str
     token: str
@@ -97,7 +97,7 @@ class HoldEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class Called(Event):
-    """A worker begins to ask for a lock. ``wait`` is None for a call without a limit."""
+    """A worker starts to acquire a lock. ``wait`` is None for a call without a limit."""
 
     client: int
     call: int
@@ -107,8 +107,8 @@ class Called(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Minted(Event):
-    """The token that a call goes by."""
+class TokenCreated(Event):
+    """The token of a call."""
 
     client: int
     call: int
@@ -117,7 +117,7 @@ class Minted(Event):
 
 @dataclass(frozen=True, slots=True)
 class Returned(Event):
-    """The end of a call: ``granted``, or the name of the exception that came out."""
+    """The end of a call: ``granted``, or the name of the exception."""
 
     client: int
     call: int
@@ -125,8 +125,8 @@ class Returned(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Believes(Event):
-    """From now on the client takes the lease as held until then, unless it hears otherwise."""
+class CountsAsHeld(Event):
+    """From now on the client counts the lease as held until ``until``, unless it is notified of its end."""
 
     client: int
     name: str
@@ -137,7 +137,7 @@ class Believes(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Disbelieves(Event):
+class CountsAsEnded(Event):
     client: int
     name: str
     token: str
@@ -145,15 +145,15 @@ class Disbelieves(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Surprised(Event):
-    """Something came out of the library that never should."""
+class UnexpectedError(Event):
+    """The library raised an error that it must never raise."""
 
     client: int
     what: str
 
 
 class History(Observer):
-    """Writes everything down."""
+    """Records all events."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -165,7 +165,7 @@ class History(Observer):
         self._clients[channel] = client
 
     def close(self) -> None:
-        """Whatever the end of the universe itself brings about is not part of it."""
+        """Stops recording: the end of the run itself is not part of the history."""
         self._is_closed = True
 
     def note(self, event: Event) -> None:
@@ -179,11 +179,11 @@ class History(Observer):
         client = self._clients[party.channel]
         self.note(Joined(self._now(), name, party.token, client, party.mode, party.deadline_ms / 1000))
 
-    def asked_again(self, name: str, party: Party) -> None:
-        self.note(AskedAgain(self._now(), name, party.token, party.deadline_ms / 1000))
+    def acquire_repeated(self, name: str, party: Party) -> None:
+        self.note(AcquireRepeated(self._now(), name, party.token, party.deadline_ms / 1000))
 
-    def heard_of(self, name: str, channel: str, alive_until_ms: int) -> None:
-        self.note(HeardOf(self._now(), name, self._clients[channel], alive_until_ms / 1000))
+    def seen_alive(self, name: str, channel: str, alive_until_ms: int) -> None:
+        self.note(SeenAlive(self._now(), name, self._clients[channel], alive_until_ms / 1000))
 
     def left(self, name: str, token: str, why: Literal["granted", "left", "dropped"]) -> None:
         self.note(LeftQueue(self._now(), name, token, why))
@@ -212,7 +212,7 @@ class History(Observer):
 
 
 class WatchedLease(LeaseState):
-    """A lease that writes down what its holder believes."""
+    """A lease that records until when its client counts it as held."""
 
     history: History
     machine: Machine
@@ -226,7 +226,7 @@ class WatchedLease(LeaseState):
         self._valid_until = when
         machine = self.machine
         self.history.note(
-            Believes(
+            CountsAsHeld(
                 machine.universe.time,
                 machine.number,
                 self.name,
@@ -241,10 +241,10 @@ class WatchedLease(LeaseState):
         assert self.ended is not None
         machine = self.machine
         self.history.note(
-            Disbelieves(machine.universe.time, machine.number, self.name, self.token, self.ended)
+            CountsAsEnded(machine.universe.time, machine.number, self.name, self.token, self.ended)
         )
 
 
 def watched_leases(history: History, machine: Machine) -> type[WatchedLease]:
-    """The kind of lease that one client's engine makes."""
+    """The lease class of one client's engine."""
     return type("ClientLease", (WatchedLease,), {"history": history, "machine": machine})

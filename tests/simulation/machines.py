@@ -1,4 +1,4 @@
-"""The machines that clients run on: each with its own clock, and each may stand still or die.
+"""The machines on which clients run: each has its own clock, and each may pause or crash.
 
 A `Machine` implements the ports Clock, Random and Concurrency for one client, on top of a universe (a plain
 `tests.unit.virtual_world.World`) that all of them share.
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine
 
-# Timers come a little late, as they do; never early, whatever the conversion between two clocks rounds off.
+# Timers fire a little late, as real ones; never early, whatever the rounding between two clocks.
 _EARLIEST, _LATEST = 1e-6, 3e-4
 
 
 class Machine(World):
-    """One client's world. Its clock starts anywhere and runs a little too fast or too slow."""
+    """The machine of one client. Its clock starts anywhere and runs a little too fast or too slow."""
 
     def __init__(self, universe: World, number: int, rng: random.Random) -> None:
         self.universe = universe
@@ -33,13 +33,13 @@ class Machine(World):
         self._backlog: list[Callable[[], None]] = []
         self._minted = 0
         self._offset = rng.uniform(-500.0, 50_000.0)
-        # Well inside the one percent that validity allows for, so that it must allow for it.
+        # Well inside the one percent of drift that validity allows.
         self._rate = rng.uniform(0.995, 1.005)
         self._is_closed = False
 
     @property
     def time(self) -> float:
-        """What this machine's clock shows."""
+        """The time of this machine's clock."""
         return self._offset + self.universe.time * self._rate
 
     def universal(self, when: float) -> float:
@@ -56,7 +56,7 @@ class Machine(World):
         return self._rng.random()
 
     def check(self) -> None:
-        """Everything may run here."""
+        """Accepts every task: here all may run."""
 
     def call_at(self, when: float, what: Callable[[], None]) -> None:
         late = self._rng.uniform(_EARLIEST, _LATEST)
@@ -72,7 +72,7 @@ class Machine(World):
         return task
 
     def do(self, what: Callable[[], None]) -> None:
-        """Let something reach this machine: a timer, a reply, news. Late if it stands still, never if it is dead."""
+        """Delivers a timer, a reply or a notification: late if the machine is paused, never if it has crashed."""
         if self.is_crashed:
             return
         if self.is_paused:
@@ -81,11 +81,11 @@ class Machine(World):
             what()
 
     def pause(self) -> None:
-        """Stand still. The clock goes on."""
+        """Pauses the machine. Its clock continues."""
         self.is_paused = True
 
     def resume(self) -> None:
-        """Find everything at once that has arrived meanwhile, in any order."""
+        """Delivers everything that arrived during the pause, in any order."""
         if not self.is_paused:
             return
         self.is_paused = False
@@ -95,9 +95,9 @@ class Machine(World):
             what()
 
     def crash(self) -> None:
-        """Never be heard of again."""
+        """Stops the machine for good."""
         self.is_crashed = True
 
     def failures(self) -> list[BaseException]:
-        """What ended tasks that nobody watches; they must not fail."""
+        """The errors of background tasks, which must not fail."""
         return [task.error for task in self.tasks if task.error is not None]

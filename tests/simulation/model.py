@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ModelStore:
-    """The server: locks by name, and who listens on which channel. Each verb is one atomic step."""
+    """The server: locks by name, and the subscriber of each channel. Each verb is one atomic step."""
 
     make_lock = ModelLock
 
@@ -54,10 +54,10 @@ class ModelStore:
     def subscribe(self, channel: str, tell: Callable[[Notification], None]) -> None:
         self._listeners[channel] = tell
 
-    def publish(self, channel: str, news: Notification) -> None:
-        """Say ``news`` to the one client that listens there."""
+    def publish(self, channel: str, notification: Notification) -> None:
+        """Sends ``notification`` to the one subscriber of the channel."""
         if tell := self._listeners.get(channel):
-            tell(news)
+            tell(notification)
 
     def lock(self, name: str) -> ModelLock:
         """The lock as it is now."""
@@ -68,7 +68,7 @@ class ModelStore:
         return lock
 
     def acquire(self, name: str, party: Party, wait_ms: int, live_ms: int) -> tuple[Lease, bool] | Busy:
-        """The lease, and whether it was there for the taking; or who is in the way."""
+        """The lease, and whether the lock was free; or the holder that blocks it."""
         lock = self.lock(name)
         if party.mode == "exclusive" and not lock.has_record:
             return lock.grant_plainly(party), True
@@ -89,7 +89,7 @@ class ModelStore:
     def acquire_all(self, asks: Sequence[tuple[str, Party]]) -> list[Lease] | str:
         """A lease on each, or the name of the first lock that is not free.
 
-        A record that has outlived its lease is in the way too; whoever asks for that lock alone finds out.
+        A record that has outlived its lease blocks too; an acquire of that lock alone ends it.
         """
         locks = [(self.lock(name), party) for name, party in asks]
         for lock, party in locks:
@@ -100,7 +100,7 @@ class ModelStore:
     def look(self, line: LockWaiters, channel: str, live_ms: int) -> QueueState:
         lock = self.lock(line.name)
         if lock.queue:
-            lock.hear_of(channel, live_ms)
+            lock.mark_alive(channel, live_ms)
             lock.guard_queue()
             lock.settle()
         places = [lock.position_of(token) or self._grant_of(lock, token) for token in line.tokens]
@@ -123,14 +123,14 @@ class ModelStore:
         if lease := lock.lease_of(party.token):
             return lease
         held = lock.holders()
-        # Among readers the latest stands for all: whoever came after the caller looked makes a difference.
+        # Among readers the latest represents all: a reader that came after the caller looked must change the answer.
         held_fence = max((lease.fence for lease in held), default=0)
         if expect_fence is not None and expect_fence != held_fence:
             return Refusal(held_fence, json.loads(held[0].party.holder) if held else None)
-        believed_until_ms = lock.take_from_all()
+        counts_until_ms = lock.take_from_all()
         lock.hand_over(party, is_asker=True)
         if held:
-            lock.remember_take(believed_until_ms)
+            lock.remember_take(counts_until_ms)
         lock.settle()
         lease = lock.lease_of(party.token)
         assert lease is not None
@@ -161,7 +161,7 @@ class ModelStore:
 
     def _busy(self, lock: ModelLock, token: str) -> Busy:
         held = lock.holders()
-        # Of several readers the one who may stay longest.
+        # Of several readers the one with the latest deadline.
         shown = held[-1] if held else None
         return Busy(
             shown and json.loads(shown.party.holder),
@@ -190,7 +190,7 @@ class ModelClientStore:
         self._model = model
         self.channel = channel
         self._live_ms = milliseconds(live)
-        # As a connection does: the server's clock when it began.
+        # As on a connection: the server's clock at its start.
         self._floor = model.now_us()
 
     def listen(self, tell: Callable[[Notification], None]) -> None:
@@ -241,7 +241,7 @@ class ModelClientStore:
         ]
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
-        # The receipt is a short cut of the real store, which makes no difference to the answer.
+        # The receipt is an optimization of the real store, which does not change the reply.
         return self._model.release(name, token, fence)
 
     async def take(

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from leasehold.core.replies import Mode, Notification
 
 CLAIM_WINDOW_MS = 2_000
-# For so long the record outlives a lease that somebody may wait for: longer than any client waits without looking.
+# The record outlives a lease with waiters by this time: longer than any client waits without a look.
 GUARD_MS = 300_000
 NEVER_MS = 10**15
 
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """Somebody who asks for the lock, on the terms of the request."""
+    """A client's request for the lock, with its terms."""
 
     token: str
     channel: str
@@ -39,7 +39,7 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One hold. ``is_claimed`` is false while it was handed over and its holder has not been heard of since."""
+    """One hold. ``is_claimed`` is false from a hand-over until the first request of its holder."""
 
     party: Party
     fence: int
@@ -53,13 +53,13 @@ class Lease:
 
 
 class Observer:
-    """Hears of every change in the store; the simulator's history is one. This one does not care."""
+    """Is called for every change in the store; the simulator's history is one. This one ignores them."""
 
     def joined(self, name: str, party: Party) -> None: ...
 
-    def asked_again(self, name: str, party: Party) -> None: ...
+    def acquire_repeated(self, name: str, party: Party) -> None: ...
 
-    def heard_of(self, name: str, channel: str, alive_until_ms: int) -> None: ...
+    def seen_alive(self, name: str, channel: str, alive_until_ms: int) -> None: ...
 
     def left(self, name: str, token: str, why: Literal["granted", "left", "dropped"]) -> None: ...
 
@@ -73,8 +73,8 @@ class Observer:
 class ModelLock:
     """Readers or a writer, a queue, a counter of grants, and the memory of the last take.
 
-    ``is_plain`` says that nobody has waited since the lock was granted, so that the record goes with the lease.
-    Otherwise it outlives the lease: while it is there, nobody passes the queue.
+    ``is_plain`` says that the lock has had no waiter since its grant, so the record ends with the lease.
+    Otherwise it outlives the lease: while it exists, no newcomer passes the queue.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class ModelLock:
         self.taken_until_ms = -1
 
     def turn_to_now(self) -> None:
-        """Let go of whatever has run out since last time; every verb begins with this."""
+        """Removes everything that has expired; every verb begins with this."""
         self.now_ms = self._now_us() // 1000
         if self.now_ms > self.record_until_ms:
             self._drop_record()
@@ -109,11 +109,11 @@ class ModelLock:
 
     @property
     def has_record(self) -> bool:
-        """Whether the lock's own key is there, be it only to keep newcomers from passing the queue."""
+        """Whether the lock's own key exists, even if only to keep newcomers from passing the queue."""
         return self.record_until_ms >= 0
 
     def holders(self) -> list[Lease]:
-        """Who holds the lock now: a writer, readers by the end of their leases, or nobody."""
+        """The current leases: a writer's, readers' by their end, or none."""
         held = [self.writer] if self.writer else sorted(self.readers.values(), key=_by_end)
         return [lease for lease in held if lease.until_ms > self.now_ms]
 
@@ -126,7 +126,7 @@ class ModelLock:
         return max(lease.until_ms - self.now_ms, 0)
 
     def is_alive(self, waiter: Party) -> bool:
-        """Whether the waiter's client was heard of lately, and its deadline has not passed."""
+        """Whether the waiter's client counts as alive, and its deadline has not passed."""
         alive_until_ms = self.alive_until_ms.get(waiter.channel, 0)
         return alive_until_ms >= self.now_ms and waiter.deadline_ms >= self.now_ms
 
@@ -134,7 +134,7 @@ class ModelLock:
         return list(self.queue).index(token) + 1 if token in self.queue else None
 
     def grant_plainly(self, party: Party) -> Lease:
-        """Grant a lock that nobody holds and nobody waits for."""
+        """Grants a lock without holder and waiters."""
         count = self.fence + 1
         lease = self._hold(party, count if count >= party.floor else self._restarted_fence(party.floor))
         self.is_plain = True
@@ -143,34 +143,34 @@ class ModelLock:
         return lease
 
     def extend(self, lease: Lease, ttl_ms: int) -> Lease:
-        """Have the lease end ``ttl_ms`` from now, which claims one that was handed over."""
+        """Sets the end of the lease to ``ttl_ms`` from now, which claims one that was handed over."""
         extended = replace(lease, until_ms=self.now_ms + ttl_ms, is_claimed=True)
         self._write(extended)
         self._observer.extended(self.name, extended)
         return extended
 
     def join(self, party: Party, live_ms: int) -> None:
-        """Stand at the end of the queue, or where one stands already, on the new terms."""
+        """Joins the end of the queue, or keeps the place, with the new terms."""
         if party.token in self.queue:
-            self._observer.asked_again(self.name, party)
+            self._observer.acquire_repeated(self.name, party)
         else:
             self._observer.joined(self.name, party)
         self.queue[party.token] = party
-        self.hear_of(party.channel, live_ms)
+        self.mark_alive(party.channel, live_ms)
 
-    def hear_of(self, channel: str, live_ms: int) -> None:
-        """Count the client as alive for so long."""
+    def mark_alive(self, channel: str, live_ms: int) -> None:
+        """Counts the client as alive for ``live_ms``."""
         self.alive_until_ms[channel] = self.now_ms + live_ms
-        self._observer.heard_of(self.name, channel, self.now_ms + live_ms)
+        self._observer.seen_alive(self.name, channel, self.now_ms + live_ms)
 
     def guard_queue(self) -> None:
-        """From now on somebody waits behind a plain record, so it must outlive the lease."""
+        """Marks a plain record as having a waiter, so that it outlives the lease."""
         if self.queue and self.is_plain and self.writer:
             self.is_plain = False
             self._write(self.writer)
 
     def settle(self, asker: str | None = None) -> None:
-        """End what has run out, and grant what can be granted now, in the order of the queue."""
+        """Ends expired leases, and grants what can be granted now, in the order of the queue."""
         if self.has_record and self.is_plain:
             return
         if self.writer and self.writer.until_ms > self.now_ms:
@@ -189,7 +189,7 @@ class ModelLock:
                     return
 
     def hand_over(self, party: Party, *, is_asker: bool) -> None:
-        """Grant to one who waits, for the claim window and with news, or to one who asks right now."""
+        """Grants to a waiter, for the claim window and with a notification, or to the current request."""
         left_ms = party.ttl_ms if is_asker else min(party.ttl_ms, CLAIM_WINDOW_MS)
         fence = self._restarted_fence(party.floor)
         lease = replace(self._hold(party, fence), until_ms=self.now_ms + left_ms, is_claimed=is_asker)
@@ -203,7 +203,7 @@ class ModelLock:
             )
 
     def leave(self, token: str) -> bool:
-        """End the lease of this token, or its waiting, and let the next in; whether there was a lease."""
+        """Ends the lease of this token, or its wait, and grants to the next; returns whether there was a lease."""
         lease = self.lease_of(token)
         if self.writer and self.writer.token == token:
             self._drop_record()
@@ -215,7 +215,7 @@ class ModelLock:
         return lease is not None
 
     def take_from_all(self) -> int:
-        """End every lease, and tell the holders; until when they may have believed in theirs."""
+        """Ends every lease, and notifies the holders; returns until when they may count theirs as held."""
         held = self.holders()
         for lease in held:
             self._observer.ended(self.name, lease.token, "taken")
@@ -224,12 +224,12 @@ class ModelLock:
         return max((lease.until_ms for lease in held), default=-1)
 
     def remember_take(self, until_ms: int) -> None:
-        """Let those who lost the lock this way know why, for as long as they may believe in it."""
+        """Remembers the take as the reason, for as long as old holders may count their leases as held."""
         self.taken_by = self.fence
         self.taken_until_ms = max(until_ms, self.taken_until_ms, self.now_ms + 1)
 
     def deadlines_ms(self) -> list[int]:
-        """Every moment at which something changes by itself."""
+        """Every instant at which something expires."""
         return [
             *(lease.until_ms for lease in [*([self.writer] if self.writer else []), *self.readers.values()]),
             *(waiter.deadline_ms for waiter in self.queue.values()),
@@ -261,7 +261,7 @@ class ModelLock:
         self.record_until_ms = -1
 
     def leave_queue(self, token: str, why: Literal["granted", "left", "dropped"]) -> None:
-        """Wait no more."""
+        """Removes a waiter from the queue."""
         if self.queue.pop(token, None):
             self._observer.left(self.name, token, why)
 

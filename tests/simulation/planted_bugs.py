@@ -1,4 +1,4 @@
-"""Bugs, planted one at a time to see that somebody notices."""
+"""Bugs, planted one at a time to prove that a check fails."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def _store_of(lock: type[ModelLock]) -> type[ModelStore]:
     return type(f"StoreOf{lock.__name__}", (ModelStore,), {"make_lock": lock})
 
 
-class ReleasesAnything(ModelLock):
+class ReleasesAnyToken(ModelLock):
     """A release does not compare the token."""
 
     def leave(self, token: str) -> bool:
         return super().leave(self.writer.token if self.writer else token)
 
 
-class WaitsForTheDead(ModelLock):
-    """Whoever is first in the queue stays first, dead or alive."""
+class DeadHeadBlocks(ModelLock):
+    """The first in the queue stays first, dead or alive."""
 
     def settle(self, asker: str | None = None) -> None:
         first = next(iter(self.queue.values()), None)
@@ -41,16 +41,16 @@ class WaitsForTheDead(ModelLock):
             super().settle(asker)
 
 
-class LetsNewcomersPass(ModelLock):
-    """Once a lease has run out, the lock is there for whoever asks first."""
+class NewcomersPass(ModelLock):
+    """Once a lease has expired, the first request gets the lock."""
 
     @property
     def has_record(self) -> bool:
         return bool(self.holders())
 
 
-class LetsInOneReader(ModelLock):
-    """Queued readers come in one by one."""
+class GrantsOneReader(ModelLock):
+    """Queued readers are granted one by one."""
 
     def settle(self, asker: str | None = None) -> None:
         others = dict(list(self.queue.items())[1:])
@@ -68,7 +68,7 @@ class RepeatsFences(ModelLock):
 
 
 class RecreatingStore(ModelStore):
-    """A renewal writes without looking, so one of a lease that has run out makes a new one."""
+    """A renewal writes without a check, so it re-creates an expired lease."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -96,13 +96,13 @@ def count_from_the_reply(patch: pytest.MonkeyPatch) -> None:
 
 
 def allow_for_no_drift(patch: pytest.MonkeyPatch) -> None:
-    """Whoever's clock is slow believes for too long."""
+    """A client with a slow clock counts its lease as held for too long."""
     for module in (acquiring, engine, renewal):
         patch.setattr(module, "trusted_for", lambda ttl: ttl)
 
 
-def never_look(patch: pytest.MonkeyPatch) -> None:
-    """Those who wait rely on being told."""
+def never_poll(patch: pytest.MonkeyPatch) -> None:
+    """Waiters rely on notifications only."""
 
     async def look(room: WaiterPoller) -> None:
         room._expires_at.clear()
@@ -110,21 +110,21 @@ def never_look(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(WaiterPoller, "_poll", look)
 
 
-def never_settle(patch: pytest.MonkeyPatch) -> None:
-    """Nobody cleans up after a request that ended in doubt."""
+def never_clean_up_orphans(patch: pytest.MonkeyPatch) -> None:
+    """A request that ended in doubt is not cleaned up."""
     patch.setattr(OrphanCleaner, "add", lambda _orphan_cleaner, _orphan: None)
 
 
 def never_give_up(patch: pytest.MonkeyPatch) -> None:
-    """Whoever waits waits for ever."""
+    """A wait never ends."""
     wait = WaiterPoller.wait
     patch.setattr(
         WaiterPoller, "wait", lambda room, waiter, _timeout, remaining: wait(room, waiter, 1e6, remaining)
     )
 
 
-def renew_for_the_dead(patch: pytest.MonkeyPatch) -> None:
-    """What looks after the leases of a client outlives the client."""
+def renew_after_death(patch: pytest.MonkeyPatch) -> None:
+    """The renewal of a client's leases outlives the client."""
     patch.setattr(Machine, "crash", lambda _machine: None)
 
 
@@ -135,16 +135,16 @@ def _no_patch(_patch: pytest.MonkeyPatch) -> None:
 PLANTED: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None], type[ModelStore]]] = {
     "validity is counted from the reply": ("S2", count_from_the_reply, ModelStore),
     "no allowance for clocks that drift": ("S2", allow_for_no_drift, ModelStore),
-    "a release does not compare the token": ("S5", _no_patch, _store_of(ReleasesAnything)),
-    "a release of what others hold lets two hold": ("S1", _no_patch, _store_of(ReleasesAnything)),
+    "a release does not compare the token": ("S5", _no_patch, _store_of(ReleasesAnyToken)),
+    "a release of another token lets two hold": ("S1", _no_patch, _store_of(ReleasesAnyToken)),
     "a renewal re-creates a lost lease": ("S6", _no_patch, RecreatingStore),
-    "a dead head blocks the queue": ("L2", _no_patch, _store_of(WaitsForTheDead)),
-    "nobody looks when news get lost": ("L2", never_look, ModelStore),
-    "a newcomer passes the queue after an expiry": ("FIFO", _no_patch, _store_of(LetsNewcomersPass)),
-    "queued readers come in one by one": ("FIFO", _no_patch, _store_of(LetsInOneReader)),
+    "a dead head blocks the queue": ("L2", _no_patch, _store_of(DeadHeadBlocks)),
+    "no poll after a lost notification": ("L2", never_poll, ModelStore),
+    "a newcomer passes the queue after an expiry": ("FIFO", _no_patch, _store_of(NewcomersPass)),
+    "queued readers are granted one by one": ("FIFO", _no_patch, _store_of(GrantsOneReader)),
     "a hand-over repeats the fence": ("S3", _no_patch, _store_of(RepeatsFences)),
-    "what a failed call left is not cleaned up": ("S7", never_settle, ModelStore),
-    "a dead client's lock stays held": ("L1", renew_for_the_dead, ModelStore),
+    "the entries of a failed call are not cleaned up": ("S7", never_clean_up_orphans, ModelStore),
+    "a dead client's lock stays held": ("L1", renew_after_death, ModelStore),
     "a wait does not end": ("calls", never_give_up, ModelStore),
 }
 """Each bug, the promise that it breaks, and how it is planted."""

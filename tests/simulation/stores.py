@@ -1,4 +1,4 @@
-"""Stores behind one face: the model in virtual time, and the real one, asynchronous and blocking, in real time."""
+"""Stores behind one interface: the model in virtual time, and the real one, asynchronous and blocking, in real time."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 STORES = [
     "model",
     *(f"{flavour}-async" for flavour in SERVERS),
-    # How a thread asks and hears does not depend on the server.
+    # Requests and notifications of a thread do not depend on the server.
     f"{SERVERS[0]}-blocking",
 ]
 
 
-class Teller:
-    """One client of a store: its verbs as coroutines, with terms that a test need not care about, and its news.
+class StoreClient:
+    """One client of a store: its verbs as coroutines, with defaults for the terms, and its notifications.
 
-    A token is told by one letter; its ticket is the letter's number.
+    A token is named by one letter; its ticket is the letter's code.
     """
 
     def __init__(self, store: Any, *, is_blocking: bool = False) -> None:
         self.store = store
-        self.news: list[Notification] = []
+        self.notifications: list[Notification] = []
         self._is_blocking = is_blocking
 
     async def do(self, verb: str, *args: Any) -> Any:
@@ -91,16 +91,16 @@ class ModelWorld:
         self._now = 1_700_000_000.0
         self._model = ModelStore(lambda: self._now)
 
-    async def connect(self, *, live: float = 60.0) -> Teller:
-        teller = Teller(self._model.connect(live=live))
-        teller.store.listen(teller.news.append)
-        return teller
+    async def connect(self, *, live: float = 60.0) -> StoreClient:
+        client = StoreClient(self._model.connect(live=live))
+        client.store.listen(client.notifications.append)
+        return client
 
     async def sleep(self, seconds: float) -> None:
         self._now += seconds
 
-    async def hears(self, teller: Teller, *news: Callable[[Notification], bool]) -> None:
-        assert _matches(teller, news)
+    async def receives(self, client: StoreClient, *expected: Callable[[Notification], bool]) -> None:
+        assert _matches(client, expected)
 
 
 class ServerWorld:
@@ -111,34 +111,34 @@ class ServerWorld:
         self._side = side
         self._stack = stack
 
-    async def connect(self, *, live: float = 60.0) -> Teller:
+    async def connect(self, *, live: float = 60.0) -> StoreClient:
         if self._side == "async":
             client: Any = leasehold.connect(self._server.url)
             self._stack.push_async_callback(client.close)
         else:
             client = leasehold.blocking.connect(self._server.url)
             self._stack.push_async_callback(asyncio.to_thread, client.close)
-        # A store of our own on the client's wire: this is about the store, and its own idea of being alive.
+        # A separate store on the client's transport: the tests are about the store, and when it counts a client as alive.
         store = ValkeyStore(client.store_access.transport, namespace="lock", live=live)
-        teller = Teller(store, is_blocking=self._side == "blocking")
-        store.listen(teller.news.append)
-        await teller.do("open")
+        store_client = StoreClient(store, is_blocking=self._side == "blocking")
+        store.listen(store_client.notifications.append)
+        await store_client.do("open")
         channel = channel_name(client.store_access.transport.channel)
         with self._server.admin() as admin:
             await eventually_async(lambda: dict(admin.pubsub_numsub(channel))[channel.encode()] == 1)
-        return teller
+        return store_client
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    async def hears(self, teller: Teller, *news: Callable[[Notification], bool]) -> None:
-        """Wait until the teller has heard exactly these news."""
-        await eventually_async(lambda: _matches(teller, news), message=f"heard {teller.news}")
+    async def receives(self, client: StoreClient, *expected: Callable[[Notification], bool]) -> None:
+        """Waits until the client has received exactly these notifications."""
+        await eventually_async(lambda: _matches(client, expected), message=f"received {client.notifications}")
 
 
-def _matches(teller: Teller, news: tuple[Callable[[Notification], bool], ...]) -> bool:
-    return len(teller.news) == len(news) and all(
-        is_it(one) for is_it, one in zip(news, teller.news, strict=True)
+def _matches(client: StoreClient, expected: tuple[Callable[[Notification], bool], ...]) -> bool:
+    return len(client.notifications) == len(expected) and all(
+        is_it(one) for is_it, one in zip(expected, client.notifications, strict=True)
     )
 
 

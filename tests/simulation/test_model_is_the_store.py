@@ -1,8 +1,8 @@
-"""The model does what the scripts do: random questions by several clients, put to both, get the same answers and news.
+"""The model does what the scripts do: both get the same random requests of several clients, and must give the same replies
 
-Real time cannot be stopped, so both run on the server's clock, read just before and just after each question.
-Questions come at the beginning of slots of time, and everything that runs out does so in the middle of one. If a
-question came so late that it is anybody's guess what had run out by then, its sequence ends there.
+and notifications. Real time cannot be stopped, so both run on the server's clock, read just before and after each request.
+Requests come at the beginning of time slots, and leases expire in the middle of one. If a request came
+so late that it is unknown what had expired before it, its sequence ends there.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.simulation.agreement import DisagreementError, Fences, check_answers
 from tests.simulation.model import ModelStore
+from tests.simulation.store_comparison import DifferenceError, Fences, check_answers
 from tests.simulation.stores import ServerWorld
 
 from leasehold.core.replies import Granted, LockWaiters, Renewal, Request, Taken
 
 if TYPE_CHECKING:
     from tests.simulation.model import ModelClientStore
-    from tests.simulation.stores import Teller
+    from tests.simulation.stores import StoreClient
 
 CLIENTS = 3
 TOKENS = 7
@@ -30,36 +30,38 @@ SLOT = 2.0 / 10.5
 LIVE = 4.5 * SLOT
 TTLS = (0.5 * SLOT, 2.5 * SLOT, 5.5 * SLOT, 60.5 * SLOT)
 WAITS = (0, 0, 1.5 * SLOT, 3.5 * SLOT, None)
-# So far apart may the two clocks be when something runs out, and then some.
+# More than the difference between the two clocks when something expires.
 DOUBT_MS = 40
 
 
 class Sequence:
-    """One seed's questions, about locks of its own."""
+    """The requests of one seed, on locks of its own."""
 
-    def __init__(self, seed: int, tellers: list[Teller], length: int) -> None:
+    def __init__(self, seed: int, real_clients: list[StoreClient], length: int) -> None:
         self.seed = seed
         self._length = length
         self.steps = 0
-        self._tellers = tellers
+        self._real_clients = real_clients
         self._rng = random.Random(f"agreement {seed}")
         self._now = 0.0
         self._model = ModelStore(lambda: self._now)
         self._clients: list[ModelClientStore] = []
-        self._news: list[tuple[int, Any]] = []
+        self._notifications: list[tuple[int, Any]] = []
         self._names = [f"{seed} {letter}" for letter in "ab"]
         self._modes = [self._rng.choice(("exclusive", "exclusive", "shared")) for _ in range(TOKENS)]
         self._fences = {name: Fences() for name in self._names}
-        self._told: list[str] = []
+        self._log: list[str] = []
         # The last fence that a token got, in the real store and in the model.
         self._last: dict[tuple[str, int], tuple[int, int]] = {}
 
     async def play(self) -> None:
-        """Ask until all is asked, or until an outcome is in doubt."""
+        """Sends the requests, until an outcome is in doubt."""
         await self._read_clock()
         for number in range(CLIENTS):
             client = self._model.connect(live=LIVE)
-            client.listen(lambda news, number=number: self._news.append((number, news)))
+            client.listen(
+                lambda notification, number=number: self._notifications.append((number, notification))
+            )
             self._clients.append(client)
         loop = asyncio.get_running_loop()
         started_at = loop.time()
@@ -72,26 +74,26 @@ class Sequence:
                 if not await self._step():
                     return
                 self.steps += 1
-        except DisagreementError as error:
-            told = "\n".join(self._told)
-            raise AssertionError(f"seed {self.seed}, question {self.steps}: {error}\n{told}") from error
+        except DifferenceError as error:
+            told = "\n".join(self._log)
+            raise AssertionError(f"seed {self.seed}, request {self.steps}: {error}\n{told}") from error
 
     async def _step(self) -> bool:
-        """Ask one question of both; False if it is not clear what the answer should have been."""
+        """Sends one request to both; False if the right reply is in doubt."""
         name, client, verb, real, model = self._question()
         await self._read_clock()
         before_ms = int(self._now * 1000)
-        answer = await self._tellers[client].do(verb, *real)
+        answer = await self._real_clients[client].do(verb, *real)
         after_ms = await self._server_ms()
-        self._told.append(f"{before_ms % 1_000_000} client {client}: {verb}{real}")
+        self._log.append(f"{before_ms % 1_000_000} client {client}: {verb}{real}")
         if self._is_in_doubt(before_ms, after_ms):
             return False
         expected = await getattr(self._clients[client], verb)(*model)
-        self._told[-1] += f" -> {answer}"
+        self._log[-1] += f" -> {answer}"
         check_answers(answer, expected, self._fences[name])
         if verb in {"acquire", "take"} and type(answer) is tuple:
             self._last[name, real[2] - self._ticket(0)] = (answer[0], expected[0])
-        await self._check_news(name)
+        await self._check_notifications(name)
         return True
 
     def _is_in_doubt(self, before_ms: int, after_ms: int) -> bool:
@@ -100,7 +102,7 @@ class Sequence:
         return is_slow or any(before_ms - DOUBT_MS <= due <= after_ms + DOUBT_MS for due in deadlines)
 
     def _question(self) -> tuple[str, int, str, tuple[Any, ...], tuple[Any, ...]]:
-        """Name, client, verb, and what to ask the real store and the model; they know different fences."""
+        """Name, client, verb, and the arguments for the real store and the model, which have different fences."""
         rng = self._rng
         name, number = rng.choice(self._names), rng.randrange(TOKENS)
         client, mode = number % CLIENTS, self._modes[number]
@@ -135,29 +137,33 @@ class Sequence:
             case _:
                 return name, client, "inspect", (name,), (name,)
 
-    async def _check_news(self, name: str) -> None:
-        """Both have told the same clients the same things, in the same order."""
-        # What was published before the answer to a ping has been heard by then.
-        for teller in self._tellers:
-            await teller.do("open")
+    async def _check_notifications(self, name: str) -> None:
+        """Both have sent the same notifications to the same clients, in the same order."""
+        # A notification that was published before the reply to a ping has arrived before it.
+        for real_client in self._real_clients:
+            await real_client.do("open")
         mine = range(self._ticket(0), self._ticket(TOKENS))
-        for number, teller in enumerate(self._tellers):
-            real = [news for news in teller.news if news.ticket in mine]
-            model = [news for told, news in self._news if told == number]
-            if [(type(news), news.ticket) for news in real] != [(type(news), news.ticket) for news in model]:
-                raise DisagreementError(f"news for client {number}: {real}, not {model}")
+        for number, real_client in enumerate(self._real_clients):
+            real = [notification for notification in real_client.notifications if notification.ticket in mine]
+            model = [notification for told, notification in self._notifications if told == number]
+            if [(type(notification), notification.ticket) for notification in real] != [
+                (type(notification), notification.ticket) for notification in model
+            ]:
+                raise DifferenceError(f"notification for client {number}: {real}, not {model}")
             for one, other in zip(real, model, strict=True):
                 assert isinstance(one, Granted | Taken)
                 if isinstance(one, Granted):
                     check_answers(one, other, self._fences[name])
-            teller.news[:] = [news for news in teller.news if news.ticket not in mine]
-        self._news.clear()
+            real_client.notifications[:] = [
+                notification for notification in real_client.notifications if notification.ticket not in mine
+            ]
+        self._notifications.clear()
 
     async def _read_clock(self) -> None:
         self._now = await self._server_ms() / 1000 + 0.0005  # in the middle of its millisecond
 
     async def _server_ms(self) -> int:
-        connection = await self._tellers[0].store._transport.get_connection()
+        connection = await self._real_clients[0].store._transport.get_connection()
         seconds, micros = await connection.call("TIME")
         return int(seconds) * 1000 + int(micros) // 1000
 
@@ -169,16 +175,16 @@ class Sequence:
 
 
 @pytest.mark.timeout(1_200)
-async def test_the_model_answers_as_the_scripts_do(any_server, count):
-    """On a busy machine many sequences end early, so there are as many as it takes, and fewer at once."""
+async def test_the_model_replies_as_the_scripts_do(any_server, count):
+    """On a busy machine many sequences end early, so there are as many as needed, and fewer at once."""
     length = count(full=40, quick=20)
     wanted = count(full=400, quick=15) * length / 2
-    asked, seed, at_once = 0, 0, 20  # more would make each other late
+    asked, seed, at_once = 0, 0, 20  # more would delay each other
     async with AsyncExitStack() as stack:
         world = ServerWorld(any_server, "async", stack)
-        tellers = [await world.connect(live=LIVE) for _ in range(CLIENTS)]
+        real_clients = [await world.connect(live=LIVE) for _ in range(CLIENTS)]
         while asked < wanted:
-            together = [Sequence(seed + number, tellers, length) for number in range(at_once)]
+            together = [Sequence(seed + number, real_clients, length) for number in range(at_once)]
             outcomes = await asyncio.gather(*(each.play() for each in together), return_exceptions=True)
             failures = [outcome for outcome in outcomes if outcome is not None]
             assert not failures, f"{len(failures)} sequences disagree, one of them:\n{failures[0]}"

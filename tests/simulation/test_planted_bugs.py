@@ -11,7 +11,7 @@ SEEDS = 25
 
 
 def caught_by(promise, make_model):
-    """The first seed that shows the promise broken."""
+    """The first seed that breaks the promise."""
     for seed in range(SEEDS):
         if promise in {violation.promise for violation in violations(play(seed, make_model=make_model))}:
             return seed

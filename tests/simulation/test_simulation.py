@@ -1,4 +1,4 @@
-"""Many clients, lost replies, pauses and deaths, in virtual time: no promise is broken, whatever the seed."""
+"""Many clients, lost replies, pauses and crashes, in virtual time: no seed breaks a promise."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.simulation.checks import violations
 from tests.simulation.history import (
-    Believes,
-    Disbelieves,
+    CountsAsEnded,
+    CountsAsHeld,
     HoldBegan,
     HoldEnded,
     HoldExtended,
@@ -37,13 +37,13 @@ def test_no_seed_breaks_a_promise(chunk, count):
     assert broken == {}, f"replay with: python -m tests.simulation --seed {min(broken)}"
 
 
-def test_a_seed_plays_the_same_way_again():
+def test_a_seed_replays_exactly():
     for seed in (3, 17):
         assert play(seed).events == play(seed).events
 
 
-def test_a_seed_plays_the_same_way_in_another_process():
-    """Also where text is hashed differently, so that no order comes from a set."""
+def test_a_seed_replays_exactly_in_another_process():
+    """With another hash seed, so that no order may depend on a set."""
 
     def told(hash_seed: str) -> str:
         return subprocess.run(
@@ -60,8 +60,8 @@ def test_a_seed_plays_the_same_way_in_another_process():
     assert one == other
 
 
-def test_the_seeds_get_around():
-    """What the checkers are about does happen: or they would have nothing to say."""
+def test_the_seeds_reach_every_event():
+    """Every event that the checks are about occurs; otherwise they would check nothing."""
     seen: Counter[str] = Counter()
     for seed in range(15):
         for event in play(seed).events:
@@ -72,15 +72,15 @@ def test_the_seeds_get_around():
                     seen[f"{event.mode} {'at once' if event.is_claimed else 'handed over'}"] += 1
                 case HoldEnded() | LeftQueue():
                     seen[event.why] += 1
-                case Disbelieves():
+                case CountsAsEnded():
                     seen[f"lost: {event.reason}"] += 1
-                case HoldExtended() | Believes():
+                case HoldExtended() | CountsAsHeld():
                     seen[type(event).__name__] += 1
     wanted = {
         *("granted", "LockBusy", "AcquireTimeout", "StoreUnavailable", "CancelledHere"),
         *("shared at once", "shared handed over", "exclusive at once", "exclusive handed over"),
         *("released", "taken", "left", "dropped"),
         *("lost: released", "lost: taken", "lost: expired", "lost: max_hold"),
-        *("HoldExtended", "Believes"),
+        *("HoldExtended", "CountsAsHeld"),
     }
     assert {what for what in wanted if seen[what] < 5} == set()

@@ -1,4 +1,4 @@
-"""What every store promises about its queues, and the model with it: the same behaviours on all of them."""
+"""The promises of every store, and of the model, about queues: the same behaviours on all of them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ async def bob(world):
 
 
 def granted(letter):
-    return lambda news: isinstance(news, Granted) and news.ticket == ord(letter)
+    return lambda notification: isinstance(notification, Granted) and notification.ticket == ord(letter)
 
 
 def taken(letter):
-    return lambda news: news == Taken(ord(letter))
+    return lambda notification: notification == Taken(ord(letter))
 
 
 def is_grant(answer):
@@ -47,10 +47,10 @@ CLAIM_WINDOW = 2.0
 
 
 async def judged_in_time(seconds, play):
-    """Play a round, for a lock of its own, until it took less than ``seconds``; its checks count only then.
+    """Runs a round, on a lock of its own, until one took less than ``seconds``; only then its checks count.
 
-    `play(name)` gives a function that checks what it saw. The server's clock does not wait for a busy machine, and
-    after that time the store would rightly answer differently.
+    `play(name)` returns a function that checks its results. The server's clock does not wait for a busy machine, and
+    after that time the store's reply would rightly differ.
     """
     for number in itertools.count():
         started_at = time.monotonic()
@@ -66,7 +66,7 @@ async def test_a_free_lock_is_granted_for_its_whole_ttl(ann):
     assert remaining == 30
 
 
-async def test_asked_again_the_answer_is_the_same_lease(ann):
+async def test_a_repeated_acquire_returns_the_same_lease(ann):
     first = await ann.ask("a", ttl=30)
     fence, remaining, _ = await ann.ask("a", ttl=60)
     assert fence == first[0]
@@ -84,7 +84,7 @@ async def test_busy_names_the_holder(ann, bob):
     assert busy.asked_at > busy.held_since - 1
 
 
-async def test_asking_again_keeps_the_place(ann, bob):
+async def test_a_repeated_acquire_keeps_the_place(ann, bob):
     await ann.ask("a")
     await ann.ask("b")
     await bob.ask("c")
@@ -92,24 +92,24 @@ async def test_asking_again_keeps_the_place(ann, bob):
     assert again.position == 1
 
 
-async def test_a_release_hands_over_to_the_first_and_tells_it_alone(world, ann, bob):
+async def test_a_release_hands_over_to_the_first_and_notifies_it_alone(world, ann, bob):
     holding = await ann.ask("a")
     await bob.ask("b")
     await ann.ask("c")
     assert await ann.release("a", fence=holding[0]) is DONE
-    await world.hears(bob, granted("b"))
-    (news,) = bob.news
-    assert news.fence > holding[0]
-    assert news.remaining == 2.0  # the window to claim it in
-    assert ann.news == []
+    await world.receives(bob, granted("b"))
+    (notification,) = bob.notifications
+    assert notification.fence > holding[0]
+    assert notification.remaining == 2.0  # the window to claim it in
+    assert ann.notifications == []
 
 
 async def test_a_lease_shorter_than_the_window_is_handed_over_for_no_longer(world, ann, bob):
     await ann.ask("a")
     await bob.ask("b", ttl=1.5)
     await ann.release("a")
-    await world.hears(bob, granted("b"))
-    assert bob.news[0].remaining == 1.5
+    await world.receives(bob, granted("b"))
+    assert bob.notifications[0].remaining == 1.5
 
 
 async def test_the_time_of_the_grant_is_on_the_same_clock_as_the_time_of_the_request(world, ann, bob):
@@ -117,11 +117,11 @@ async def test_the_time_of_the_grant_is_on_the_same_clock_as_the_time_of_the_req
     busy = await bob.ask("b")
     await world.sleep(0.3)
     await ann.release("a")
-    await world.hears(bob, granted("b"))
-    assert 0.25 < bob.news[0].granted_at - busy.asked_at < LIMIT
+    await world.receives(bob, granted("b"))
+    assert 0.25 < bob.notifications[0].granted_at - busy.asked_at < LIMIT
 
 
-async def test_asking_again_claims_what_was_handed_over(ann, bob):
+async def test_a_repeated_acquire_claims_a_hand_over(ann, bob):
     await ann.ask("a")
     await bob.ask("b", ttl=30)
     await ann.release("a")
@@ -130,13 +130,13 @@ async def test_asking_again_claims_what_was_handed_over(ann, bob):
     assert await bob.ask("b", ttl=60) <= (fence, 30, None)  # claimed once, not again
 
 
-async def test_a_renewal_claims_what_was_handed_over_and_a_look_does_not(ann, bob):
+async def test_a_renewal_claims_a_hand_over_and_a_look_does_not(ann, bob):
     async def play(name):
         await ann.ask("a", name)
         await bob.ask("b", name, ttl=30)
         await ann.release("a", name)
         look = await bob.look("b", name=name)
-        # Nothing was granted to "b" any more if the machine was so busy that its window is over.
+        # "b" has no grant any more if the machine was so busy that its window is over.
         fence = look.places[0][0] if look.places[0] else 0
         renewal = await bob.renew("b", name, fence=fence)
         later = await bob.look("b", name=name)
@@ -159,7 +159,7 @@ async def test_an_unclaimed_grant_goes_to_the_next(world, ann, bob):
     await world.sleep(0.3)
     look = await bob.look("c")
     assert is_grant(look.places[0])
-    await world.hears(bob, granted("c"))
+    await world.receives(bob, granted("c"))
 
 
 async def test_no_newcomer_passes_the_queue_after_an_expiry(world, ann, bob):
@@ -170,11 +170,11 @@ async def test_no_newcomer_passes_the_queue_after_an_expiry(world, ann, bob):
     newcomer = await bob.ask("n")
     assert isinstance(newcomer, Busy)
     assert newcomer.holder == "b"
-    await world.hears(ann, granted("b"))
+    await world.receives(ann, granted("b"))
 
 
 async def test_no_newcomer_passes_a_waiter_whose_client_tried_another_way(world, ann, bob):
-    """A try without a wait counts as a sign of life, so it must keep newcomers from passing as well."""
+    """A try without a wait counts its client as alive, so it must keep newcomers from passing as well."""
     live = 1.0
     quiet = await world.connect(live=live)
 
@@ -184,7 +184,7 @@ async def test_no_newcomer_passes_a_waiter_whose_client_tried_another_way(world,
         await world.sleep(0.6 * live)
         tried = await quiet.ask("t", name, wait=0)
         await ann.renew("a", name, fence=fence, ttl=0.3 * live)
-        await world.sleep(0.5 * live)  # the lease is over; the client of "b" was heard of not long ago
+        await world.sleep(0.5 * live)  # the lease is over; the client of "b" still counts as alive
         newcomer = await bob.ask("n", name)
 
         def check():
@@ -202,14 +202,14 @@ async def test_without_a_wait_the_token_does_not_join(ann, bob):
     assert (busy.position, busy.waiters) == (None, 0)
 
 
-async def test_without_a_wait_one_leaves_the_queue(world, ann, bob):
+async def test_a_repeated_acquire_without_a_wait_leaves_the_queue(world, ann, bob):
     await ann.ask("a")
     await bob.ask("b")
     await ann.ask("c")
     assert (await bob.ask("b", wait=0)).position is None
     await ann.release("a")
-    await world.hears(ann, granted("c"))
-    assert bob.news == []
+    await world.receives(ann, granted("c"))
+    assert bob.notifications == []
 
 
 async def test_a_release_also_ends_waiting(ann, bob):
@@ -220,14 +220,14 @@ async def test_a_release_also_ends_waiting(ann, bob):
     assert (await ann.look("c")).places == [1]
 
 
-async def test_a_waiter_past_its_deadline_is_passed_over(world, ann, bob):
+async def test_a_waiter_past_its_deadline_is_skipped_by_the_queue(world, ann, bob):
     await ann.ask("a")
     await bob.ask("b", wait=0.1)
     await ann.ask("c")
     await world.sleep(0.2)
     await ann.release("a")
-    await world.hears(ann, granted("c"))
-    assert bob.news == []
+    await world.receives(ann, granted("c"))
+    assert bob.notifications == []
 
 
 async def test_a_waiter_that_does_not_poll_is_skipped(world, ann):
@@ -237,11 +237,11 @@ async def test_a_waiter_that_does_not_poll_is_skipped(world, ann):
     await ann.ask("c")
     await world.sleep(0.3)
     await ann.release("a")
-    await world.hears(ann, granted("c"))
-    assert mute.news == []
+    await world.receives(ann, granted("c"))
+    assert mute.notifications == []
 
 
-async def test_a_writer_that_missed_its_window_stands_at_the_end_when_it_asks_again(world, ann, bob):
+async def test_a_writer_that_missed_its_window_joins_at_the_end(world, ann, bob):
     async def play(name):
         await ann.ask("a", name)
         await bob.ask("b", name, ttl=0.2)
@@ -261,7 +261,7 @@ async def test_a_writer_that_missed_its_window_stands_at_the_end_when_it_asks_ag
     await judged_in_time(CLAIM_WINDOW, play)
 
 
-async def test_a_reader_who_missed_its_window_stands_at_the_end_when_it_asks_again(world, ann, bob):
+async def test_a_reader_that_missed_its_window_joins_at_the_end(world, ann, bob):
     await ann.ask("a", mode="shared")
     await bob.ask("b", mode="shared", ttl=0.2)
     await ann.ask("w")
@@ -270,22 +270,22 @@ async def test_a_reader_who_missed_its_window_stands_at_the_end_when_it_asks_aga
     assert isinstance(again, Busy)
     assert again.position == 2
     await ann.release("w")
-    await world.hears(bob, granted("b"))
+    await world.receives(bob, granted("b"))
 
 
-async def test_a_reader_whose_lease_ran_out_can_ask_again_while_others_read(world, ann, bob):
+async def test_a_reader_whose_lease_expired_can_acquire_again_while_others_read(world, ann, bob):
     await ann.ask("a", mode="shared")
     await bob.ask("b", mode="shared", ttl=0.2)
     await world.sleep(0.3)
     assert is_grant(await bob.ask("b", mode="shared"))
 
 
-async def test_looking_keeps_a_client_alive(world, ann):
+async def test_a_look_keeps_a_client_alive(world, ann):
     live = 1.0
     bob = await world.connect(live=live)
 
     async def play(name):
-        bob.news.clear()
+        bob.notifications.clear()
         await ann.ask("a", name)
         await bob.ask("b", name)
         for _ in range(2):
@@ -302,7 +302,7 @@ async def test_looking_keeps_a_client_alive(world, ann):
     await judged_in_time(2 * live, play)
 
 
-async def test_a_look_tells_how_each_one_stands(ann, bob):
+async def test_a_look_returns_the_state_of_each_waiter(ann, bob):
     fence, _, _ = await ann.ask("a", ttl=30)
     await bob.ask("b")
     await ann.ask("c")
@@ -319,7 +319,7 @@ async def test_a_look_moves_the_queue_on(world, ann, bob):
     await ann.renew("a", fence=fence, ttl=0.2)
     await world.sleep(0.3)
     assert (await bob.look("c")).places == [1]
-    await world.hears(ann, granted("b"))
+    await world.receives(ann, granted("b"))
 
 
 async def test_readers_share(ann, bob):
@@ -336,32 +336,34 @@ async def test_a_queued_writer_goes_before_later_readers(world, ann, bob):
     late = await ann.ask("r", mode="shared")
     assert late.position == 2
     await ann.release("a")
-    await world.hears(bob, granted("w"))
-    assert ann.news == []
+    await world.receives(bob, granted("w"))
+    assert ann.notifications == []
 
 
-async def test_readers_next_to_each_other_are_let_in_together(world, ann, bob):
+async def test_adjacent_readers_are_granted_together(world, ann, bob):
     await ann.ask("a")
     for letter in "rst":
         await bob.ask(letter, mode="shared")
     await ann.ask("w")
     await bob.ask("u", mode="shared")
     await ann.release("a")
-    await world.hears(bob, granted("r"), granted("s"), granted("t"))
-    assert [news.fence for news in bob.news] == sorted({news.fence for news in bob.news})
+    await world.receives(bob, granted("r"), granted("s"), granted("t"))
+    assert [notification.fence for notification in bob.notifications] == sorted(
+        {notification.fence for notification in bob.notifications}
+    )
 
 
-async def test_the_last_reader_lets_the_writer_in(world, ann, bob):
+async def test_the_release_of_the_last_reader_grants_to_the_writer(world, ann, bob):
     await ann.ask("r", mode="shared")
     await ann.ask("s", mode="shared")
     await bob.ask("w")
     assert await ann.release("r") is DONE
     assert (await bob.look("w")).places == [1]
     assert await ann.release("s") is DONE
-    await world.hears(bob, granted("w"))
+    await world.receives(bob, granted("w"))
 
 
-async def test_a_writer_who_gives_up_lets_the_readers_behind_it_in(world, ann, bob):
+async def test_a_writer_that_gives_up_lets_the_readers_behind_it_read(world, ann, bob):
     await ann.ask("a", mode="shared")
     await bob.ask("w")
     await ann.ask("r", mode="shared")
@@ -370,8 +372,8 @@ async def test_a_writer_who_gives_up_lets_the_readers_behind_it_in(world, ann, b
     assert is_grant(look.places[0])
 
 
-async def test_several_locks_are_still_ours_when_another_waits_for_one(ann, bob):
-    """The answer to the first request may have been lost, and somebody has come since."""
+async def test_a_repeated_acquire_of_several_locks_returns_them_when_another_waits_for_one(ann, bob):
+    """The reply to the first request may have been lost, and a waiter has joined since."""
     asks = [Request(name, "a" * 32, 1, 30.0, 0, '"a"') for name in ("lock", "other")]
     grants = await ann.do("acquire_all", asks)
     await bob.ask("b", "other")
@@ -379,13 +381,13 @@ async def test_several_locks_are_still_ours_when_another_waits_for_one(ann, bob)
     assert [grant[0] for grant in again] == [grant[0] for grant in grants]
 
 
-async def test_a_take_ends_every_lease_and_tells_each_holder(world, ann, bob):
+async def test_a_take_ends_every_lease_and_notifies_each_holder(world, ann, bob):
     first = await ann.ask("r", mode="shared")
     second = await bob.ask("s", mode="shared")
     fence, remaining, _ = await bob.take("t", ttl=30)
     assert (fence > second[0], remaining) == (True, 30)
-    await world.hears(ann, taken("r"))
-    await world.hears(bob, taken("s"))
+    await world.receives(ann, taken("r"))
+    await world.receives(bob, taken("s"))
     assert await ann.renew("r", fence=first[0]) is Ended.TAKEN
     assert await bob.release("s", fence=second[0]) is Ended.TAKEN
 
@@ -396,7 +398,7 @@ async def test_a_waiter_goes_on_waiting_after_a_take(world, ann, bob):
     await ann.take("t")
     assert (await bob.look("b")).places == [1]
     await ann.release("t")
-    await world.hears(bob, granted("b"))
+    await world.receives(bob, granted("b"))
 
 
 async def test_a_take_can_expect_a_holder(ann, bob):
@@ -404,18 +406,18 @@ async def test_a_take_can_expect_a_holder(ann, bob):
     assert await bob.take("t", expect_fence=fence - 1) == Refusal(fence, "a")
     taken_fence, _, _ = await bob.take("t", expect_fence=fence)
     assert taken_fence > fence
-    assert (await bob.take("t", expect_fence=1))[0] == taken_fence  # asked again: it has it
+    assert (await bob.take("t", expect_fence=1))[0] == taken_fence  # repeated: it already holds the lock
     assert await ann.take("u", expect_fence=fence) == Refusal(taken_fence, "t")
 
 
-async def test_a_lease_that_ran_out_is_told_from_one_that_was_taken(world, ann):
+async def test_an_expired_lease_is_distinguished_from_a_taken_one(world, ann):
     fence, _, _ = await ann.ask("a", ttl=0.1)
     await world.sleep(0.2)
     assert await ann.renew("a", fence=fence) is Ended.EXPIRED
     assert await ann.release("a", fence=fence) is Ended.EXPIRED
 
 
-async def test_a_renewal_never_makes_a_lease(world, ann, bob):
+async def test_a_renewal_never_creates_a_lease(world, ann, bob):
     fence, _, _ = await ann.ask("a", ttl=0.1)
     await world.sleep(0.2)
     await ann.renew("a", fence=fence)
@@ -430,7 +432,7 @@ async def test_a_token_cannot_end_or_extend_another_lease(ann, bob):
     assert await ann.release("a", fence=fence, receipt=receipt) is DONE
 
 
-async def test_fences_grow_whichever_way_the_lock_goes(world, ann, bob):
+async def test_fences_grow_with_every_kind_of_grant(world, ann, bob):
     fences = [(await ann.ask("a"))[0]]
     await bob.ask("b")
     await ann.release("a")

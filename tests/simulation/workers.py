@@ -1,11 +1,11 @@
-"""What the users of a client do: random things, with locks that others want too."""
+"""The users of a client: random calls on contended locks."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.history import Called, Minted, Returned, Surprised
+from tests.simulation.history import Called, Returned, TokenCreated, UnexpectedError
 from tests.unit.virtual_world import CancelledHere
 
 from leasehold.errors import LeaseLost, LockBusy, StoreUnavailable
@@ -26,7 +26,7 @@ _WAITS = (0, 0.2, 1.5, 4.0, None)
 
 
 class Worker:
-    """One user: asks for a lock, keeps it for a while, ends it in one way or another, and starts again."""
+    """One user: acquires a lock, keeps it for a while, ends it in one of several ways, and starts again."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Worker:
             except _EXPECTED:
                 pass  # as users do: try again
             except Exception as error:  # noqa: BLE001 - that is what the run is about
-                self._note_surprise(error)
+                self._note_unexpected(error)
         self.is_done = True
 
     async def _get_one(self) -> WatchedLease | None:
@@ -105,7 +105,7 @@ class Worker:
         rng = self._rng
         await lease.wait_until_lost(rng.choice((0.001, 0.1, 1.0, 3.0)) * rng.random())
         if rng.random() < 0.2:
-            # Without an answer the lease is what it was, and still ours to give back.
+            # Without a reply the lease is unchanged, and can still be released.
             with suppress(StoreUnavailable):
                 await self._engine.renew(lease, rng.choice((None, *_TTLS)))
             await lease.wait_until_lost(rng.random())
@@ -115,7 +115,7 @@ class Worker:
             case "abandon":
                 self._engine.abandon(lease)
             case _:
-                # Until somebody takes it, or it runs out; one that renews itself must end some time.
+                # Until it is taken or expires; a lease with renewal must end some time.
                 await lease.wait_until_lost(5.0)
                 self._engine.abandon(lease)
 
@@ -135,14 +135,14 @@ class Worker:
         async def ask() -> None:
             history.note(Called(machine.universe.time, machine.number, call, verb, name, wait))
             machine.on_token = lambda token: history.note(
-                Minted(machine.universe.time, machine.number, call, token)
+                TokenCreated(machine.universe.time, machine.number, call, token)
             )
             try:
                 leases.append(await asking)
             except (*_EXPECTED, CancelledHere) as error:
                 outcome = type(error).__name__
             except Exception as error:  # noqa: BLE001 - that is what the run is about
-                self._note_surprise(error)
+                self._note_unexpected(error)
                 outcome = type(error).__name__
             else:
                 outcome = "granted"
@@ -155,5 +155,5 @@ class Worker:
         await over.wait()
         return leases[0] if leases else None
 
-    def _note_surprise(self, error: BaseException) -> None:
-        self._history.note(Surprised(self._machine.universe.time, self._machine.number, repr(error)))
+    def _note_unexpected(self, error: BaseException) -> None:
+        self._history.note(UnexpectedError(self._machine.universe.time, self._machine.number, repr(error)))

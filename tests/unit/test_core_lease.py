@@ -111,7 +111,7 @@ def test_a_renewal_is_tried_again_until_the_deadline_only(world, store, engine, 
     assert all(call.at < lease.valid_until for call in store.asked("renew"))
 
 
-def test_a_late_answer_does_not_revive_a_lease(world, store, engine, hold):
+def test_a_late_reply_does_not_revive_a_lease(world, store, engine, hold):
     lease = hold(ttl=1)
     store.answer("renew", Later(1.5, DONE))
     with pytest.raises(LeaseLost):

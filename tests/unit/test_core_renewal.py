@@ -1,4 +1,4 @@
-"""The keeper: one coroutine that renews every lease and calls each lost in time, once."""
+"""The renewer: one coroutine that renews every lease, and declares each lost in time, once."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SILENCE = StoreUnavailable("no answer")
 
 
 class WatchedLease(LeaseState):
-    """Notes how often it was told of its end."""
+    """Records each call of `on_end`."""
 
     def __init__(self, *args):
         super().__init__(*args)
-        self.told = []
+        self.ends = []
 
     def on_end(self):
-        self.told.append((self.ended, self._engine.clock.now()))
+        self.ends.append((self.ended, self._engine.clock.now()))
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_lease_is_renewed_at_a_third_of_its_ttl_for_as_long_as_it_is_held(worl
     assert lease.remaining() == pytest.approx(trusted_for(3) - 0.5)
 
 
-def test_a_lease_that_does_not_want_it_is_not_renewed(world, store, hold):
+def test_a_lease_without_renewal_is_not_renewed(world, store, hold):
     lease = hold(renew=False)
     world.advance(10)
     assert store.asked("renew") == []
@@ -81,11 +81,11 @@ def test_a_released_lease_is_no_longer_renewed(world, store, engine, hold):
     world.run(engine.release(lease))
     world.advance(10)
     assert len(store.asked("renew")) == 1
-    assert lease.told == [("released", pytest.approx(1_001.5))]
+    assert lease.ends == [("released", pytest.approx(1_001.5))]
 
 
 def test_the_renewer_goes_on_after_a_lease_was_released_before_its_renewal(world, store, engine, hold):
-    """An entry of the timetable that was overtaken by events must not look like the end of the day."""
+    """An outdated entry of the timer queue must not look like an empty queue."""
     first = hold("first", ttl=3)
     world.advance(0.5)
     world.run(engine.release(first))
@@ -104,7 +104,7 @@ def test_releasing_one_lease_does_not_end_the_renewal_of_another(world, store, e
     assert not long.is_lost
 
 
-def test_leases_that_are_due_together_travel_together(world, store, hold):
+def test_leases_that_are_due_together_are_renewed_in_one_batch(world, store, hold):
     for number in range(40):
         hold(f"lock-{number}", ttl=30)
     world.advance(10.5)
@@ -128,8 +128,8 @@ def test_leases_with_different_ttls_are_renewed_at_their_own_times(world, store,
     assert names_renewed(store).count("slow") == 1
 
 
-def test_a_renewal_that_was_due_during_another_turn_is_made_up_for(world, store, hold):
-    """As long as an upgrade or a renewal by hand talks to the store, the keeper must not: but it must come after."""
+def test_a_renewal_that_was_due_during_another_exchange_follows_it(world, store, hold):
+    """During an upgrade or a manual renewal the renewer must not send its own, but it must do so afterwards."""
     lease = hold(ttl=3)
     world.advance(0.9)
     lease.begin_exchange(world.signal())
@@ -142,32 +142,30 @@ def test_a_renewal_that_was_due_during_another_turn_is_made_up_for(world, store,
     assert len(renewed_at(store)) == 5
 
 
-def test_a_turn_given_back_in_another_thread_while_the_renewer_asks_for_it_is_noticed(
+def test_an_exchange_that_ends_in_another_thread_while_the_renewer_begins_its_own_is_not_missed(
     world, store, hold, engine
 ):
-    """Between being told no and noting it there would be nobody left to tell the keeper that the turn is over."""
+    """The exchange ends after the renewer was refused and before it waits: no wake-up may be lost in between."""
 
-    class GivenBackMeanwhile(LeaseState):
+    class EndsInBetween(LeaseState):
         def begin_exchange(self, mine):
             turn = super().begin_exchange(mine)
-            if turn is somebody_elses:
+            if turn is running:
                 other = threading.Thread(target=self.end_exchange)
                 other.start()
                 other.join()
             return turn
 
-    somebody_elses = world.signal()
+    running = world.signal()
     lease = hold(ttl=3)
-    lease.__class__ = GivenBackMeanwhile
-    lease.exchange = somebody_elses
+    lease.__class__ = EndsInBetween
+    lease.exchange = running
     world.advance(5)
     assert not lease.is_lost
     assert renewed_at(store)[0] == pytest.approx(1_001)
 
 
-def test_a_lease_outlives_a_renewal_by_hand_that_got_no_reply_when_a_renewal_was_due(
-    world, store, engine, hold
-):
+def test_a_lease_outlives_a_manual_renewal_without_reply_when_a_renewal_was_due(world, store, engine, hold):
     lease = hold(ttl=3)
     world.advance(0.9)
     store.answer("renew", *[Later(0.2, SILENCE)] * 2)
@@ -178,7 +176,7 @@ def test_a_lease_outlives_a_renewal_by_hand_that_got_no_reply_when_a_renewal_was
     assert not lease.is_lost
 
 
-def test_a_renewal_by_hand_when_a_renewal_was_due_is_not_repeated(world, store, engine, hold):
+def test_a_manual_renewal_when_a_renewal_was_due_is_not_repeated(world, store, engine, hold):
     lease = hold(ttl=3)
     world.advance(0.9)
     store.answer("renew", Later(0.2, DONE))
@@ -188,7 +186,7 @@ def test_a_renewal_by_hand_when_a_renewal_was_due_is_not_repeated(world, store, 
     assert len(renewed_at(store)) == 1
 
 
-def test_a_lease_released_in_the_turn_it_was_due_is_no_longer_renewed(world, store, engine, hold):
+def test_a_lease_released_when_its_renewal_is_due_is_no_longer_renewed(world, store, engine, hold):
     lease = hold(ttl=3)
     world.advance(0.9)
     lease.begin_exchange(world.signal())
@@ -201,19 +199,19 @@ def test_a_lease_released_in_the_turn_it_was_due_is_no_longer_renewed(world, sto
     assert store.asked("renew") == []
 
 
-def test_a_lease_is_unsure_after_silence_and_held_again_after_an_answer(world, store, hold):
+def test_a_lease_is_unsure_after_a_timeout_and_held_again_after_a_reply(world, store, hold):
     lease = hold(ttl=3)
     store.answer("renew", SILENCE)
     world.advance(1.01)
     assert lease.is_unsure
     assert not lease.is_lost
-    world.advance(0.5)  # it is tried again within a twelfth of the ttl
+    world.advance(0.5)  # it is retried within a twelfth of the ttl
     assert len(store.asked("renew")) == 2
     assert not lease.is_unsure
-    assert lease.told == []
+    assert lease.ends == []
 
 
-def test_a_refused_renewal_is_tried_again_until_the_deadline(world, store, hold):
+def test_a_refused_renewal_is_retried_until_the_deadline(world, store, hold):
     lease = hold(ttl=3)
     store.answer("renew", StoreRefused("read-only"), StoreRefused("read-only"))
     world.advance(2)
@@ -223,7 +221,7 @@ def test_a_refused_renewal_is_tried_again_until_the_deadline(world, store, hold)
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.999])
-def test_silent_renewals_are_tried_again_several_times_but_not_in_a_storm(world, store, hold, jitter):
+def test_renewals_without_reply_are_retried_several_times_but_with_pauses(world, store, hold, jitter):
     world.jitter = jitter
     hold(ttl=3)
     store.usual["renew"] = SILENCE
@@ -233,7 +231,7 @@ def test_silent_renewals_are_tried_again_several_times_but_not_in_a_storm(world,
     assert max(pauses[:-1]) <= 3 / 12 + 0.001
 
 
-def test_pauses_after_silence_are_at_most_a_second(world, store, hold):
+def test_pauses_after_a_timeout_are_at_most_a_second(world, store, hold):
     hold(ttl=3_600)
     store.usual["renew"] = SILENCE
     world.advance(1_200 + 60)
@@ -244,7 +242,7 @@ def test_a_lease_that_cannot_be_renewed_is_lost_at_its_deadline_and_ended_once(w
     lease = hold(ttl=3)
     store.usual["renew"] = SILENCE
     world.advance(60)
-    assert lease.told == [("expired", pytest.approx(1_000 + trusted_for(3)))]
+    assert lease.ends == [("expired", pytest.approx(1_000 + trusted_for(3)))]
     assert all(at < lease.valid_until for at in renewed_at(store))
 
 
@@ -252,10 +250,10 @@ def test_a_lease_is_lost_at_its_deadline_while_a_renewal_hangs(world, store, hol
     lease = hold(ttl=3)
     store.answer("renew", NEVER)
     world.advance(60)
-    assert lease.told == [("expired", pytest.approx(1_000 + trusted_for(3)))]
+    assert lease.ends == [("expired", pytest.approx(1_000 + trusted_for(3)))]
 
 
-def test_one_hanging_renewal_does_not_hold_up_the_others(world, store, hold):
+def test_one_hanging_renewal_does_not_delay_the_others(world, store, hold):
     slow = hold("slow", ttl=3)
     world.advance(0.5)
     quick = hold("quick", ttl=3)
@@ -265,25 +263,25 @@ def test_one_hanging_renewal_does_not_hold_up_the_others(world, store, hold):
     assert not quick.is_lost
 
 
-def test_a_late_answer_does_not_revive_a_lease(world, store, hold):
+def test_a_late_reply_does_not_revive_a_lease(world, store, hold):
     lease = hold(ttl=3)
     store.answer("renew", Later(10, DONE))
     world.advance(20)
-    assert lease.told == [("expired", pytest.approx(1_000 + trusted_for(3)))]
+    assert lease.ends == [("expired", pytest.approx(1_000 + trusted_for(3)))]
     assert len(store.asked("renew")) == 1
 
 
-def test_an_answer_to_a_process_that_was_paused_past_the_deadline_does_not_revive_a_lease(world, store, hold):
-    """Nobody could look at the clock meanwhile: the answer is the first thing that is seen."""
+def test_a_reply_to_a_process_that_was_paused_past_the_deadline_does_not_revive_a_lease(world, store, hold):
+    """The process could not read the clock during the pause: the reply is the first event after it."""
     lease = hold(ttl=3)
 
     def pause_and_answer(_asked):
-        world.time += 2.2  # past the old deadline, but not past the one that the renewal would give
+        world.time += 2.2  # past the old deadline, but before the one that the renewal would set
         return DONE
 
     store.answer("renew", pause_and_answer)
     world.advance(1.1)
-    assert [reason for reason, _ in lease.told] == ["expired"]
+    assert [reason for reason, _ in lease.ends] == ["expired"]
     world.advance(60)
     assert len(store.asked("renew")) == 1
 
@@ -292,11 +290,11 @@ def test_a_lease_that_was_taken_ends_at_the_next_renewal(world, store, hold):
     lease = hold(ttl=3)
     store.answer("renew", Ended.TAKEN)
     world.advance(60)
-    assert lease.told == [("taken", pytest.approx(1_001))]
+    assert lease.ends == [("taken", pytest.approx(1_001))]
     assert len(store.asked("renew")) == 1
 
 
-def test_in_a_batch_each_lease_gets_its_own_answer(world, store, hold):
+def test_in_a_batch_each_lease_gets_its_own_reply(world, store, hold):
     leases = {name: hold(name, ttl=30) for name in ("kept", "taken", "expired", "unsure")}
     store.answer("renew", [DONE, Ended.TAKEN, Ended.EXPIRED, SILENCE])
     world.advance(10.1)
@@ -322,7 +320,7 @@ def test_releasing_waits_for_the_renewal_under_way(world, store, engine, hold):
 
 
 def test_no_renewal_is_sent_after_a_release_that_came_in_the_same_turn(world, store, engine, hold):
-    """The keeper has decided to renew, the renewal has not begun: the release that runs first ends it."""
+    """The renewer has decided to renew, the renewal has not begun: the release runs first and ends it."""
     lease = hold(ttl=3)
     spawn = world.spawn
 
@@ -346,10 +344,10 @@ def test_a_manual_renewal_moves_the_next_automatic_one(world, store, engine, hol
     assert renewed_at(store) == [pytest.approx(1_000.9), pytest.approx(1_010.9)]
 
 
-def test_renewing_stops_at_max_hold_and_says_so(world, store, hold):
+def test_renewal_stops_at_max_hold_with_that_reason(world, store, hold):
     lease = hold(ttl=3, max_hold=10)
     world.advance(60)
-    assert lease.told == [("max_hold", pytest.approx(1_010))]
+    assert lease.ends == [("max_hold", pytest.approx(1_010))]
     until_in_the_store = max(
         call.at + renewal.ttl for call in store.asked("renew") for renewal in call.asked["renewals"]
     )
@@ -364,8 +362,8 @@ def test_the_renewer_stops_when_the_client_is_closed(world, store, engine, hold)
     assert len(store.asked("renew")) == 1
 
 
-def test_a_loss_is_noticed_in_a_thread_at_the_deadline_although_the_store_hangs():
-    """In threads a renewal blocks whoever does it; that must not keep the loss from those who wait for it."""
+def test_a_thread_declares_a_loss_at_the_deadline_although_the_store_hangs():
+    """In threads a renewal blocks its thread; callers that wait for the loss must get it all the same."""
     answer_now = threading.Event()
 
     class HangingStore:
@@ -396,8 +394,8 @@ def test_a_loss_is_noticed_in_a_thread_at_the_deadline_although_the_store_hangs(
     lease = run_sync(engine.acquire("a", **asking(ttl=0.2, renew=True)))
     try:
         assert run_sync(lease.wait_until_lost(LIMIT)) == "expired"
-        assert not answer_now.is_set()  # told while the store still hangs
-        print(f"told {clock.now() - lease.valid_until:.3f} s after the deadline")
+        assert not answer_now.is_set()  # reported while the store still hangs
+        print(f"reported {clock.now() - lease.valid_until:.3f} s after the deadline")
     finally:
         answer_now.set()
         run_sync(engine.close())

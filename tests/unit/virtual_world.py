@@ -1,7 +1,7 @@
 """A world in virtual time: it drives core coroutines, which await nothing but their ports.
 
 Nothing here waits. When every task is parked, the clock jumps to the next timer; when there is none, the
-world says who is stuck, so a test for "hangs for ever" fails at once.
+world names the task that is stuck, so a test of a hang fails at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CancelledHere(BaseException):
 
 
 class StuckError(AssertionError):
-    """Somebody waits for something that will never come."""
+    """A task waits for a signal that never comes."""
 
 
 @types.coroutine
@@ -40,7 +40,7 @@ def _park(register: Callable[[Callable[[], None]], None]) -> Generator[Any, None
 
 
 class Task:
-    """One coroutine on its way."""
+    """One running coroutine."""
 
     def __init__(self, world: World, coroutine: Coroutine[Any, Any, Any]) -> None:
         self._world = world
@@ -70,7 +70,7 @@ class Task:
             register(lambda: self._wake(ticket))
 
     def _wake(self, ticket: int) -> None:
-        if ticket == self._ticket:  # not for a wait that is over
+        if ticket == self._ticket:  # a wait that is over must not be woken
             self._ticket += 1
             self._world.ready.append(self.step)
 
@@ -135,23 +135,23 @@ class World:
         return task
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """The result of `work`, however much virtual time that takes."""
+        """Runs `work` to its end, however much virtual time it takes, and returns its result."""
         task = self.start(work)
         self._go(lambda: task.is_done)
         if not task.is_done:
-            raise StuckError(f"{work!r} waits for ever")
+            raise StuckError(f"{work!r} waits forever")
         if task.error is not None:
             raise task.error
         return task.result
 
     def advance(self, seconds: float) -> None:
-        """Let everything happen that happens within `seconds`."""
+        """Runs everything that is due within `seconds`."""
         until = self.time + seconds
         self._go(lambda: False, until)
         self.time = until
 
     def settle(self) -> None:
-        """Let everything happen that needs no time."""
+        """Runs everything that needs no time."""
         self.advance(0)
 
     def _go(self, is_enough: Callable[[], bool], until: float | None = None) -> None:
@@ -167,7 +167,7 @@ class World:
                 return
 
     def _raise_bugs(self) -> None:
-        """A background task that dies of anything is a bug, and so is a failed assertion of a fake."""
+        """An error in a background task is a bug, and so is a failed assertion of a fake."""
         for task in self.tasks:
             if isinstance(task.error, AssertionError):
                 raise task.error
@@ -211,7 +211,7 @@ class VirtualSignal:
 
 @dataclass(frozen=True)
 class Call:
-    """One question that the store was asked."""
+    """One call of the store."""
 
     verb: str
     at: float
@@ -220,25 +220,25 @@ class Call:
 
 @dataclass(frozen=True)
 class Later:
-    """An answer that takes its time."""
+    """A delayed reply."""
 
     seconds: float
     answer: Any
 
 
 NEVER = Later(float("inf"), None)
-"""The store says nothing at all."""
+"""The store never replies."""
 
 
 def granted(fence: int, remaining: float, receipt: str | None = None) -> Any:
-    """The store's answer to an acquire or take that got the lock."""
+    """The store's reply to an acquire or take that got the lock."""
     return fence, remaining, receipt
 
 
 class ScriptedStore:
-    """Implements the port Store with the answers that a test lays out, in order, then the usual one.
+    """Implements the port Store with the replies that a test prepares, in order, then the usual one.
 
-    An answer is a value, an exception, a `Later`, or a function of what was asked. For `renew` one answer
+    A reply is a value, an exception, a `Later`, or a function of the arguments. For `renew` one reply
     stands for every lease of the batch.
     """
 
@@ -259,7 +259,7 @@ class ScriptedStore:
     async def _reply(self, verb: str, **asked: Any) -> Any:
         self.calls.append(Call(verb, self._world.time, asked))
         script = self._script[verb]
-        assert script or verb in self.usual, f"nobody told the store what to say to {verb}({asked})"
+        assert script or verb in self.usual, f"the test prepared no reply to {verb}({asked})"
         answer = script.popleft() if script else self.usual[verb]
         if callable(answer):
             answer = answer(asked)
@@ -348,7 +348,7 @@ RETRY = Backoff(first=0.01, cap=0.05)
 
 
 def make_engine(world: World, store: ScriptedStore, *, timeout: float = 2.0) -> Engine[LeaseState]:
-    """An engine as a client makes it, in this world."""
+    """An engine in this world, wired as in a client."""
     return Engine(
         store,
         world,

@@ -1,4 +1,4 @@
-"""Whether two stores said the same: times within a tolerance, and fences by their order."""
+"""Compares the replies of two stores: times within a tolerance, fences by their order."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from leasehold.core.replies import Busy, Granted, LockInfo, QueueState, Refusal
 
 TOLERANCE = 0.06
-"""Seconds by which the two may differ about a time: they did not do the same thing in the same instant."""
+"""Seconds by which the two may differ about a time, because they did not run at the same instant."""
 
 
 SHOWN_TOLERANCE = 2.0
-"""For since when a lock is held: that is shown to people, and the client's guess of the server's clock will do."""
+"""Tolerance for the start of a hold: it is only displayed, so the client's estimate of the server's clock is enough."""
 
 
-class DisagreementError(AssertionError):
-    """One store said this, and the other that."""
+class DifferenceError(AssertionError):
+    """The two stores gave different replies."""
 
 
 @dataclass(slots=True)
@@ -33,20 +33,20 @@ class Fences:
         _check_equal(real, known, "fence")
         ordered = [self.pairs[fence] for fence in sorted(self.pairs)]
         if ordered != sorted(set(ordered)):
-            raise DisagreementError(f"fences in another order: {self.pairs}")
+            raise DifferenceError(f"fences in another order: {self.pairs}")
 
 
 def check_answers(real: Any, model: Any, fences: Fences) -> None:
-    """Raise if the two answers to one question differ in anything that matters."""
+    """Raises if the two replies to one request differ in anything that matters."""
     if type(real) is not type(model):
-        raise DisagreementError(f"{real!r}, not {model!r}")
+        raise DifferenceError(f"{real!r}, not {model!r}")
     match real:
         case Busy():
             _check_equal((real.holder, real.mode), (model.holder, model.mode), "busy by")
             _check_equal(real.position is None, model.position is None, "not waiting")
-            # The scripts count before they pass over the dead; whoever looks next is told exactly.
+            # The scripts count before they skip dead waiters; the next look returns the exact number.
             if real.waiters < model.waiters or (real.position or 0) < (model.position or 0):
-                raise DisagreementError(f"{real!r}, not {model!r}")
+                raise DifferenceError(f"{real!r}, not {model!r}")
             _check_close(real.remaining, model.remaining)
             _check_close(real.held_since, model.held_since, SHOWN_TOLERANCE)
             _check_close(real.asked_at, model.asked_at)
@@ -81,16 +81,16 @@ def check_answers(real: Any, model: Any, fences: Fences) -> None:
 
 
 def _check_all(real: Any, model: Any, fences: Fences) -> None:
-    _check_equal(len(real), len(model), "number of answers")
+    _check_equal(len(real), len(model), "number of replies")
     for one, other in zip(real, model, strict=True):
         check_answers(one, other, fences)
 
 
 def _check_equal(real: Any, model: Any, what: str) -> None:
     if real != model:
-        raise DisagreementError(f"{what} {real!r}, not {model!r}")
+        raise DifferenceError(f"{what} {real!r}, not {model!r}")
 
 
 def _check_close(real: float | None, model: float | None, tolerance: float = TOLERANCE) -> None:
     if (real is None) != (model is None) or abs((real or 0.0) - (model or 0.0)) > tolerance:
-        raise DisagreementError(f"time {real!r}, not {model!r}")
+        raise DifferenceError(f"time {real!r}, not {model!r}")
