@@ -63,7 +63,7 @@ class Answer:
 
 
 class Cli:
-    """Runs `leasehold` against one store, or against what `env` says."""
+    """Runs `leasehold` against one store, or against the one in `env`."""
 
     def __init__(self, home: Path, stack: ExitStack, url: str | None) -> None:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("LEASEHOLD_", "REDIS_"))}
@@ -159,7 +159,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 class Terminal:
-    """A pseudo-terminal: `slave` is for the process, the rest for the one who sits in front of it."""
+    """A pseudo-terminal: `slave` is for the process, the rest for the user at the terminal."""
 
     def __init__(self) -> None:
         self._master, self.slave = os.openpty()
@@ -169,7 +169,7 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def expect(self, text: str) -> None:
-        """Read what is shown until `text` is."""
+        """Reads the output until it contains `text`."""
 
         def is_shown() -> bool:
             if select.select([self._master], [], [], 0)[0]:

@@ -74,14 +74,14 @@ def test_readers_share_a_line(cli: Cli, locks: Client) -> None:
     ]
     holder, mode, *_, fence = rows(cli.inside("ls"))["report"]
     assert (mode, fence) == ("shared", str(leases[-1].fence))
-    # They may all have come in one millisecond, and then anybody is the first.
+    # They may all have joined in one millisecond; then any of them is the first.
     assert holder in {"ada and 2 more", "bob and 2 more", "eve and 2 more"}
 
 
 def test_waiters_are_counted(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600)
     for _ in range(2):
-        # A long interval, because whoever looks rarely counts as alive for long.
+        # A long interval, because a client that polls rarely counts as alive for long.
         cli.start("run", "demo", "--wait", "forever", "--retry-interval", "10", "--", "true")
     eventually(lambda: locks.inspect("demo").waiters == 2)
     assert rows(cli.inside("ls"))["demo"][4] == "2"

@@ -148,7 +148,7 @@ def test_the_lock_is_held_while_the_command_runs_and_free_afterwards(cli: Cli, l
 
 
 def test_the_lease_is_renewed_for_as_long_as_the_command_runs(cli: Cli, locks: Client) -> None:
-    # Renewed every three seconds; whoever gets no processor for six has lost it.
+    # Renewed every three seconds; a process without CPU time for six has lost it.
     process = cli.start("run", "demo", "--ttl", "9", "--grace", "0", "--", "cat", stdin=subprocess.PIPE)
     first = before = eventually(lambda: (i := locks.inspect("demo")).is_held and i)
     renewals = 0
@@ -240,7 +240,7 @@ def test_a_busy_lock_is_exit_3_and_one_line_with_holder_and_start(cli: Cli, lock
     assert answer.line.endswith(" left unless renewed; no waiters")
 
 
-def test_a_busy_lock_is_described_without_asking_again(cli: Cli, valkey: Server, locks: Client) -> None:
+def test_a_busy_lock_is_described_without_another_request(cli: Cli, valkey: Server, locks: Client) -> None:
     locks.acquire("demo", ttl=600)
     assert cli("run", "demo", "--wait", "0", "--", "true").code == 3  # the script is known from here on
     valkey.call("CONFIG", "RESETSTAT")
@@ -252,7 +252,7 @@ def test_a_busy_lock_is_described_without_asking_again(cli: Cli, valkey: Server,
 
 def test_a_timeout_names_the_waiters_and_the_position_in_the_queue(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600)
-    # A long interval, because whoever looks rarely counts as alive for long.
+    # A long interval, because a client that polls rarely counts as alive for long.
     cli.start("run", "demo", "--wait", "forever", "--retry-interval", "10", "--", "true")
     eventually(lambda: locks.inspect("demo").waiters == 1)
     answer = cli("run", "demo", "--wait", "0.2", "--", "true")
@@ -268,7 +268,7 @@ def test_a_timeout_names_the_waiters_and_the_position_in_the_queue(cli: Cli, loc
     assert (error["waiters"], error["position"]) == (1, None)
 
 
-def test_waiting_in_vain_is_exit_3_and_says_how_long(cli: Cli, locks: Client) -> None:
+def test_a_timeout_is_exit_3_and_names_the_wait(cli: Cli, locks: Client) -> None:
     lease = locks.acquire("demo", ttl=600)
     answer = cli("run", "demo", "--wait", "0.2", "--json", "--", "true")
     assert answer.code == 3
@@ -345,7 +345,7 @@ def test_a_command_cut_off_from_the_store_ends_before_another_can_hold_the_lock(
     tmp_path: Path,
 ) -> None:
     wire = proxy(valkey)
-    # It is told to stop five seconds before the end of its lease, and does.
+    # The command is signalled five seconds before the end of its lease, and stops.
     process = cli_for(wire.url).start("run", "demo", "--ttl", "15", *PATIENCE, "--", *PYTHON, OBEDIENT)
     appears(tmp_path / "parent")
     appears(tmp_path / "child")
@@ -382,7 +382,7 @@ def test_a_loss_that_shows_only_at_the_end_is_not_hidden(cli: Cli, valkey: Serve
     # With a long ttl: the next renewal would find out as well.
     process = cli.start("run", "demo", "--ttl", "600", "--", "cat", stdin=subprocess.PIPE)
     eventually(lambda: locks.inspect("demo").is_held)
-    valkey.call("DEL", "lock:{demo}")  # whoever takes it properly is heard of at once
+    valkey.call("DEL", "lock:{demo}")  # a take by Leasehold would be notified at once
     answer = finish(process, typing="")
     assert answer.code == 4
     assert "the command had ended by then, with 0" in answer.line

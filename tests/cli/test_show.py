@@ -96,7 +96,7 @@ def test_all_readers_as_json(cli: Cli, locks: Client) -> None:
 
 def test_waiters_are_counted(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600)
-    # A long interval, because whoever looks rarely counts as alive for long.
+    # A long interval, because a client that polls rarely counts as alive for long.
     cli.start("run", "demo", "--wait", "forever", "--retry-interval", "10", "--", "true")
     eventually(lambda: locks.inspect("demo").waiters == 1)
     assert cli.inside("show", "demo", "--json").json["waiters"] == 1

@@ -122,7 +122,7 @@ def test_a_server_that_does_not_answer_is_exit_5_within_the_timeout(
     cli_for: Callable[[str], Cli], own_server: Callable[..., Server]
 ) -> None:
     server = own_server("valkey9")
-    server.pause()  # for ever: nothing but the timeout ends the waiting
+    server.pause()  # forever: only the timeout ends the wait
     answer = cli_for(server.url).inside("run", "x", "--timeout", "0.3", "--json", "--", "true")
     assert answer.code == 5
     assert answer.error["code"] == "store_unavailable"
@@ -152,7 +152,7 @@ def test_defaults_come_from_the_environment(cli: Cli, locks: Client) -> None:
     locks.acquire("demo", ttl=600)
     env = {"LEASEHOLD_WAIT": "0", "LEASEHOLD_TTL": "600", "LEASEHOLD_RETRY_INTERVAL": "0.02"}
     answer = cli.inside("run", "demo", "--json", "--", "true", env=env)
-    assert answer.error["code"] == "lock_busy"  # whoever waits, as by default, gets acquire_timeout
+    assert answer.error["code"] == "lock_busy"  # a call with a wait, the default, gets acquire_timeout
     shown = cli("run", "free", "--", *LEASEHOLD, *("show", "free", "--json"), env=env).json
     assert 30 < shown["remaining"] <= 600  # 30 is the default
     assert cli.inside("run", "free", "--", "true", env={"LEASEHOLD_TTL": "x"}).code == 2

@@ -92,7 +92,7 @@ async def test_a_lease_that_was_handed_over_can_be_taken_as_well(locks, rival, a
 
 
 async def test_a_grant_that_is_taken_before_it_was_claimed_is_lost(combination, opened, locks):
-    """The waiter's next poll joins the queue again, behind later waiters."""
+    """The waiter's repeated acquire joins the queue again, behind later waiters."""
     slow = await opened(combination[1], **RARELY)
     fence, *_ = await locks.ask("a", token(1))
     await slow.ask("a", token(2), wait=LONG)

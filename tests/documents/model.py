@@ -55,7 +55,7 @@ class Model:
     history: list[Past] = field(default_factory=list)
     grants: int = 0
     events: list[tuple[str, tuple[int, int], Any, bool | None]] = field(default_factory=list)
-    """Kind, version, through whom, saved."""
+    """Kind, version, causing user, saved."""
     now_ms: int = 0
 
     @property

@@ -54,7 +54,7 @@ async def test_only_owners_take_and_never_a_personal_document(role, is_personal)
             await permissions.check("olga", "doc", "owner", to_take=True)
 
 
-async def test_the_policy_is_asked_at_every_call() -> None:
+async def test_the_policy_is_called_for_every_request() -> None:
     policy = Policy(Access("editor"))
     permissions = PermissionCheck(policy)
     await permissions.check("ana", "doc", "editor")

@@ -47,7 +47,7 @@ def free(*, fence: int = 5, reason: str | None = "released", by: Editor | None =
         pytest.param(free(), held(fence=6), "document_locked", ANA, id="acquired"),
         pytest.param(held(), free(), "document_unlocked", ANA, id="released"),
         pytest.param(held(), free(reason="idle"), "document_unlocked", ANA, id="idle"),
-        pytest.param(held(), free(by=None), "document_unlocked", ANA, id="released, by nobody known"),
+        pytest.param(held(), free(by=None), "document_unlocked", ANA, id="released, by an unknown user"),
         pytest.param(held(), free(reason="expired", by=None), "document_lock_expired", None, id="expired"),
         pytest.param(held(), held(step=1, taker=OLGA), "document_force_save_requested", OLGA, id="marked"),
         pytest.param(held(step=1, taker=OLGA), held(step=2), "document_locked", ANA, id="mark withdrawn"),
@@ -64,7 +64,7 @@ def free(*, fence: int = 5, reason: str | None = "released", by: Editor | None =
             id="another one, marked",
         ),
         pytest.param(held(), free(fence=9, reason=None), "document_unlocked", None, id="all is forgotten"),
-        pytest.param(free(), free(fence=9), "document_unlocked", ANA, id="held and released meanwhile"),
+        pytest.param(free(), free(fence=9), "document_unlocked", ANA, id="held and released in between"),
     ],
 )  # fmt: skip
 def test_a_lost_event_is_inferred_from_the_states(known, now, kind, by) -> None:

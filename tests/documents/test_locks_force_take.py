@@ -338,7 +338,7 @@ async def test_a_taker_cancelled_at_any_await_leaves_the_lock_where_it_was(own_v
 
 
 async def test_a_taker_cancelled_at_any_await_after_the_release_keeps_nothing(own_valkey_desk, ana, olga):
-    """The holder releases as soon as it is asked; the taker gives up before it has heard of it."""
+    """The holder releases as soon as it is asked; the taker gives up before it is notified."""
     locks = await own_valkey_desk.worker()
     other = await own_valkey_desk.worker()
 

@@ -62,7 +62,7 @@ async def edit(locks, host, editor, record, seed, rounds):
 
 
 async def race(server, *, host=None, rounds, seed):
-    """All of them at one document, through two workers; what they saw, and what is left."""
+    """Runs all editors on one document, through two workers; returns their outcomes, and the final state."""
     host = host or DictStore("doc")
     record = Record()
     async with leasehold.connect(server.url) as one, leasehold.connect(server.url) as other:
@@ -89,7 +89,7 @@ async def test_every_promise_holds_under_concurrent_editors(any_server, count):
 
 
 class Forgetful(DictStore):
-    """Does not note who was granted what."""
+    """Does not record grants."""
 
     async def register(self, grant):
         return self["doc"].version
@@ -161,7 +161,7 @@ async def test_kept_promises_raise_no_alarm(valkey):
     [(Trusting, "an old fence saves nothing"), (Overwriting, "no acknowledged save vanishes")],
     ids=["trusting", "overwriting"],
 )
-async def test_a_host_that_breaks_its_promises_is_noticed(valkey, host, promise):
+async def test_a_host_that_breaks_its_promises_is_found(valkey, host, promise):
     assert promise in violations(*await take_turns(valkey, host("doc")))
 
 
@@ -182,6 +182,6 @@ async def test_a_host_that_registers_nothing_saves_nothing(valkey):
     ],
     ids=["fence", "saved", "moved"],
 )
-async def test_a_script_that_breaks_its_promises_is_noticed(valkey, monkeypatch, bug, promise):
+async def test_a_script_that_breaks_its_promises_is_found(valkey, monkeypatch, bug, promise):
     plant(monkeypatch, *bug)
     assert promise in violations(*await take_turns(valkey, DictStore("doc")))

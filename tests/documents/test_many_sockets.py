@@ -122,7 +122,7 @@ def test_sockets_that_read_get_every_change_although_others_do_not(
                 told.append(team.change(len(told)))
                 expected = heard.count + len(readers)
                 all_heard = crowd.pump_until(lambda: heard.count >= expected, within=LIMIT)
-                assert all_heard, f"{expected - heard.count} were not told of change {len(told)}"
+                assert all_heard, f"{expected - heard.count} did not get change {len(told)}"
 
             for _ in range(20):
                 change()
@@ -142,7 +142,7 @@ def test_sockets_that_read_get_every_change_although_others_do_not(
             )
             for member in late:
                 versions = heard.of(member)
-                assert len(versions) < len(told), "what nobody reads is not kept"
+                assert len(versions) < len(told), "messages to a socket that does not read are not kept"
                 assert all(earlier < later for earlier, later in pairwise(versions))
                 assert set(versions) <= set(told)
                 assert member.code in {None, TOO_SLOW, LOST}

@@ -14,7 +14,7 @@ LIMITS = SocketLimits(unread_replies=3, unread_bytes=1000, drain_within=60)
 
 
 class Peer:
-    """The other side. While it is not `reading`, what is sent to it waits, as uvicorn has it."""
+    """The other side. While it is not `reading`, messages to it wait, as with uvicorn."""
 
     def __init__(self, limits: SocketLimits = LIMITS) -> None:
         self.got: list[str] = []
@@ -84,7 +84,7 @@ async def test_a_forgotten_topic_is_not_sent() -> None:
     peer.outbox.publish("doc", "state")
     peer.outbox.publish("other", "other")
     peer.outbox.forget("doc")
-    peer.outbox.forget("never heard of")
+    peer.outbox.forget("unknown topic")
     peer.reading.set()
     await peer.has("first", "other")
 

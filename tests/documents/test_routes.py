@@ -137,7 +137,7 @@ async def test_a_holder_who_saves_and_yields_is_followed_by_the_owner(worker) ->
     fence = int((await worker.lock("ana", tab="one")).json()["fence"])
     ana = await worker.socket("ana", "one", "doc")
     taking = asyncio.create_task(worker.ask("olga", "POST", "/documents/doc/lock/force-take"))
-    asked = await ana.hear("document_force_save_requested")
+    asked = await ana.receive("document_force_save_requested")
     assert asked["lock"]["taking"]["user_name"] == "Olga"
     assert 0 < asked["lock"]["taking"]["seconds_left"] <= TIMES.save_within
     editor = Editor.at_tab("ana", "Ana", "one")
@@ -145,7 +145,7 @@ async def test_a_holder_who_saves_and_yields_is_followed_by_the_owner(worker) ->
     taken = TakenLock.model_validate((await asyncio.wait_for(taking, LIMIT)).json())
     assert (taken.saved, taken.content_version) == (True, 1)
     assert int(taken.fence) > fence
-    told = await ana.hear("document_force_taken")
+    told = await ana.receive("document_force_taken")
     assert (told["saved"], told["lock_holder"]["user_id"]) == (True, "olga")
 
 
@@ -177,11 +177,11 @@ async def test_an_owner_who_disconnects_takes_nothing(worker) -> None:
     await worker.lock("ana", tab="one")
     ana = await worker.socket("ana", "one", "doc")
     taking = asyncio.create_task(worker.ask("olga", "POST", "/documents/doc/lock/force-take"))
-    await ana.hear("document_force_save_requested")
+    await ana.receive("document_force_save_requested")
     taking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await taking
-    withdrawn = await ana.hear("document_locked")
+    withdrawn = await ana.receive("document_locked")
     assert withdrawn["lock"]["taking"] is None
     assert withdrawn["lock_holder"]["tab_is_mine"]
 
@@ -333,7 +333,7 @@ async def test_names_of_tabs_and_tickets_appear_nowhere(worker, valkey, caplog) 
         ticket = (await worker.ask("ana", "POST", "/live/ticket")).json()["ticket"]
         kept = kept_in(valkey)
         seen.append(await worker.unlock("ana", tab=canary))
-        events = [await bob.hear(), await bob.hear()]
+        events = [await bob.receive(), await bob.receive()]
         await (await worker.connect()).ask("authenticate", ticket=ticket, tab=canary)
     logs = [str(record.__dict__) for record in caplog.records if "leasehold" in record.name]
     told = "\n".join([*[answer.text for answer in seen], *map(str, events), *logs])

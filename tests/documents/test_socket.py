@@ -39,8 +39,8 @@ async def nobody_left(worker) -> None:
 async def test_a_token_is_answered_with_the_user_and_the_times(worker) -> None:
     until = time.time() + 3600
     worker.host.sign_ins.expires_at["ana.s1"] = until
-    talk = await worker.connect()
-    assert await talk.ask("authenticate", token="ana.s1", tab="one") == {
+    live_socket = await worker.connect()
+    assert await live_socket.ask("authenticate", token="ana.s1", tab="one") == {
         "type": "authenticated",
         "user_id": "ana",
         "user_name": "Ana",
@@ -52,8 +52,8 @@ async def test_a_token_is_answered_with_the_user_and_the_times(worker) -> None:
 
 
 async def test_a_login_without_end_is_null(worker) -> None:
-    talk = await worker.connect()
-    assert (await talk.ask("authenticate", token="ana"))["expires_at"] is None
+    live_socket = await worker.connect()
+    assert (await live_socket.ask("authenticate", token="ana"))["expires_at"] is None
 
 
 @pytest.mark.parametrize(
@@ -61,34 +61,34 @@ async def test_a_login_without_end_is_null(worker) -> None:
 )
 async def test_a_socket_without_a_login_is_refused_and_closed(worker, data) -> None:
     worker.host.sign_ins.ended.add("ended")
-    talk = await worker.connect()
-    assert (await talk.ask("authenticate", **data))["code"] == "not_signed_in"
-    assert await talk.closed() == 4401
+    live_socket = await worker.connect()
+    assert (await live_socket.ask("authenticate", **data))["code"] == "not_signed_in"
+    assert await live_socket.closed() == 4401
     await nobody_left(worker)
 
 
 async def test_an_expired_token_is_refused(worker) -> None:
     worker.host.sign_ins.expires_at["ana"] = time.time() - 1
-    talk = await worker.connect()
-    assert (await talk.ask("authenticate", token="ana"))["code"] == "not_signed_in"
-    assert await talk.closed() == 4401
+    live_socket = await worker.connect()
+    assert (await live_socket.ask("authenticate", token="ana"))["code"] == "not_signed_in"
+    assert await live_socket.closed() == 4401
 
 
 async def test_without_authenticate_only_tickets_are_accepted(made) -> None:
     worker = await made.worker(authenticate=None)
-    talk = await worker.connect()
-    assert (await talk.ask("authenticate", token="ana"))["code"] == "not_signed_in"
-    assert await talk.closed() == 4401
+    live_socket = await worker.connect()
+    assert (await live_socket.ask("authenticate", token="ana"))["code"] == "not_signed_in"
+    assert await live_socket.closed() == 4401
     ticket = (await worker.ask("ana", "POST", "/live/ticket")).json()["ticket"]
     assert (await (await worker.connect()).ask("authenticate", ticket=ticket))["user_id"] == "ana"
 
 
 async def test_no_message_is_answered_before_authentication(worker) -> None:
     for kind in ("join", "leave", "heartbeat", "ping"):
-        talk = await worker.connect()
+        live_socket = await worker.connect()
         data = {} if kind == "ping" else {"document_id": "doc"}
-        assert (await talk.ask(kind, **data))["code"] == "not_signed_in"
-        assert await talk.closed() == 4401
+        assert (await live_socket.ask(kind, **data))["code"] == "not_signed_in"
+        assert await live_socket.closed() == 4401
     assert worker.host.roles.asked == 0
     assert not worker.hub._rooms
 
@@ -122,23 +122,23 @@ UNREADABLE = {
 
 async def test_an_invalid_message_is_answered_and_if_repeated_closes_the_socket(made) -> None:
     worker = await made.worker(limits=SocketLimits(mistakes=len(UNREADABLE)))
-    talk = await worker.socket("ana")
+    live_socket = await worker.socket("ana")
     for said in UNREADABLE.values():
-        await talk.socket.send(said)
-        answer = await talk.hear("error")
+        await live_socket.socket.send(said)
+        answer = await live_socket.receive("error")
         assert answer["code"] == "invalid_request", said
         assert len(answer["message"]) < 500
-    assert await talk.closed() == 4400
+    assert await live_socket.closed() == 4400
     assert worker.host.roles.asked == 0
     await nobody_left(worker)
 
 
 async def test_an_invalid_first_message_closes_the_socket(worker) -> None:
     for what in UNREADABLE.keys() - {"again"}:
-        talk = await worker.connect()
-        await talk.socket.send(UNREADABLE[what])
-        assert (await talk.hear("error"))["code"] == "invalid_request", what
-        assert await talk.closed() == 4400
+        live_socket = await worker.connect()
+        await live_socket.socket.send(UNREADABLE[what])
+        assert (await live_socket.receive("error"))["code"] == "invalid_request", what
+        assert await live_socket.closed() == 4400
 
 
 async def test_joining_returns_the_role_and_the_lock(worker) -> None:
@@ -161,27 +161,27 @@ async def test_joining_returns_the_role_and_the_lock(worker) -> None:
     [("zoe", "doc", "not_allowed"), ("ana", "diary", "not_allowed"), ("ana", "nothing", "not_found")],
 )
 async def test_a_room_that_a_user_may_not_see_is_never_created(worker, who, document_id, code) -> None:
-    talk = await worker.socket(who)
-    answer = await talk.ask("join", document_id=document_id)
+    live_socket = await worker.socket(who)
+    answer = await live_socket.ask("join", document_id=document_id)
     assert (answer["type"], answer["code"], answer["document_id"]) == ("error", code, document_id)
     assert not worker.hub._rooms
-    await talk.silence()
+    await live_socket.assert_no_message()
     await worker.lock("olga", "doc")
-    await talk.silence()
+    await live_socket.assert_no_message()
 
 
 async def test_a_room_is_left_and_joined_again(worker) -> None:
-    talk = await worker.socket("vera", None, "doc")
-    assert await talk.ask("leave", document_id="doc") == {"type": "left", "document_id": "doc"}
+    live_socket = await worker.socket("vera", None, "doc")
+    assert await live_socket.ask("leave", document_id="doc") == {"type": "left", "document_id": "doc"}
     await worker.lock("ana")
-    await talk.silence()
+    await live_socket.assert_no_message()
     assert not worker.hub._rooms
-    assert (await talk.ask("leave", document_id="doc"))["type"] == "left"
-    assert (await talk.ask("join", document_id="doc"))["lock"]["locked"]
-    assert (await talk.ask("join", document_id="doc"))["lock"]["locked"]
+    assert (await live_socket.ask("leave", document_id="doc"))["type"] == "left"
+    assert (await live_socket.ask("join", document_id="doc"))["lock"]["locked"]
+    assert (await live_socket.ask("join", document_id="doc"))["lock"]["locked"]
     await worker.unlock("ana")
-    await talk.hear("document_unlocked")
-    await talk.silence()
+    await live_socket.receive("document_unlocked")
+    await live_socket.assert_no_message()
 
 
 async def test_a_heartbeat_over_the_socket_extends_the_hold_of_this_tab_alone(worker) -> None:
@@ -194,8 +194,8 @@ async def test_a_heartbeat_over_the_socket_extends_the_hold_of_this_tab_alone(wo
     beat = await one.ask("heartbeat", document_id="doc", idle_for=2)
     assert (beat["type"], beat["document_id"], beat["extended"]) == ("heartbeat", "doc", True)
     assert beat["lock_holder"]["idle_since"] is not None
-    for talk, is_same in ((two, True), (bob, False)):
-        beat = await talk.ask("heartbeat", document_id="doc")
+    for live_socket, is_same in ((two, True), (bob, False)):
+        beat = await live_socket.ask("heartbeat", document_id="doc")
         assert beat["extended"] is False
         assert beat["lock_holder"]["same_user"] is is_same
     assert (await bob.ask("heartbeat", document_id="nothing"))["code"] == "not_found"
@@ -212,27 +212,27 @@ async def test_heartbeats_are_requested_from_the_tab_that_holds_the_lock(made) -
     asked: set[str] = set()
     async with asyncio.timeout(LIMIT):
         while asked != {"doc", "other"}:
-            message = await one.hear("document_locked", "heartbeat_requested")
+            message = await one.receive("document_locked", "heartbeat_requested")
             if message["type"] == "heartbeat_requested":
                 asked = set(message["document_ids"])
     for other in others:
-        await other.hear("document_locked")
-        await other.silence()
-    await elsewhere.silence()
+        await other.receive("document_locked")
+        await other.assert_no_message()
+    await elsewhere.assert_no_message()
     await worker.unlock("ana", "doc", tab="one")
     await worker.unlock("ana", "other", tab="one")
     async with asyncio.timeout(LIMIT):
         unlocked = 0
         while unlocked < 2:
-            unlocked += (await one.hear())["type"] == "document_unlocked"
+            unlocked += (await one.receive())["type"] == "document_unlocked"
     await asyncio.sleep(0.3)
-    await one.silence()
+    await one.assert_no_message()
 
 
 async def test_a_silent_socket_is_closed(made) -> None:
     worker = await made.worker(limits=SocketLimits(authenticate_within=0.1))
-    talk = await worker.connect()
-    assert await talk.closed() == 4408
+    live_socket = await worker.connect()
+    assert await live_socket.closed() == 4408
     await nobody_left(worker)
 
 
@@ -244,9 +244,9 @@ async def test_a_socket_that_is_not_authenticated_in_time_is_closed(made) -> Non
         await asyncio.Event().wait()
 
     worker = await made.worker(authenticate=slow, limits=SocketLimits(authenticate_within=3))
-    talk = await worker.connect()
-    await talk.say("authenticate", token="ana")
-    assert await talk.closed() == 4408
+    live_socket = await worker.connect()
+    await live_socket.send("authenticate", token="ana")
+    assert await live_socket.closed() == 4408
     assert asked.is_set()
 
 
@@ -281,7 +281,7 @@ async def test_sockets_are_capped_per_user(made) -> None:
     first = await worker.socket("ana")
     await worker.socket("ana")
     third = await worker.connect()
-    await third.say("authenticate", token="ana")
+    await third.send("authenticate", token="ana")
     assert await third.closed() == 4409
     await worker.socket("bob")
     await first.socket.close()
@@ -291,41 +291,41 @@ async def test_sockets_are_capped_per_user(made) -> None:
 
 async def test_rooms_are_capped_per_socket(made) -> None:
     worker = await made.worker(limits=SocketLimits(rooms_per_socket=1))
-    talk = await worker.socket("olga", None, "doc")
-    refused = await talk.ask("join", document_id="other")
+    live_socket = await worker.socket("olga", None, "doc")
+    refused = await live_socket.ask("join", document_id="other")
     assert (refused["code"], refused["document_id"]) == ("rate_limited", "other")
-    assert (await talk.ask("join", document_id="doc"))["type"] == "joined"
-    await talk.ask("leave", document_id="doc")
-    assert (await talk.ask("join", document_id="other"))["type"] == "joined"
+    assert (await live_socket.ask("join", document_id="doc"))["type"] == "joined"
+    await live_socket.ask("leave", document_id="doc")
+    assert (await live_socket.ask("join", document_id="other"))["type"] == "joined"
 
 
 async def test_a_flood_of_messages_closes_the_socket(made) -> None:
     worker = await made.worker(limits=SocketLimits(messages_per_second=0.001, burst=5))
-    talk = await worker.socket("ana")
+    live_socket = await worker.socket("ana")
     for _ in range(4):
-        await talk.silence()
-    await talk.say("ping")
-    assert await talk.closed() == 4429
+        await live_socket.assert_no_message()
+    await live_socket.send("ping")
+    assert await live_socket.closed() == 4429
     await nobody_left(worker)
 
 
 @pytest.mark.parametrize("text", ["x" * 65537, "ä" * 32769], ids=["characters", "bytes"])
 async def test_a_message_that_is_too_large_closes_the_socket(worker, text) -> None:
-    talk = await worker.socket("ana")
-    await talk.socket.send(text)
-    assert await talk.closed() == 4413
+    live_socket = await worker.socket("ana")
+    await live_socket.socket.send(text)
+    assert await live_socket.closed() == 4413
 
 
 async def test_the_largest_message_is_read(worker) -> None:
-    talk = await worker.socket("ana")
-    await talk.socket.send(json.dumps({"type": "ping", "data": {}}).ljust(65536))
-    await talk.hear("pong")
+    live_socket = await worker.socket("ana")
+    await live_socket.socket.send(json.dumps({"type": "ping", "data": {}}).ljust(65536))
+    await live_socket.receive("pong")
 
 
 async def test_a_socket_closes_when_its_login_expires(worker) -> None:
     worker.host.sign_ins.expires_at["ana"] = time.time() + 4
-    talk = await worker.socket("ana", None, "doc")
-    assert await talk.closed() == 4401
+    live_socket = await worker.socket("ana", None, "doc")
+    assert await live_socket.closed() == 4401
     assert time.time() >= worker.host.sign_ins.expires_at["ana"]
     await nobody_left(worker)
 
@@ -333,12 +333,12 @@ async def test_a_socket_closes_when_its_login_expires(worker) -> None:
 async def test_a_message_after_the_login_has_expired_is_not_answered(worker) -> None:
     """Timers stop while a machine sleeps; the clock does not."""
     worker.host.sign_ins.expires_at["ana"] = time.time() + 3600
-    talk = await worker.socket("ana")
+    live_socket = await worker.socket("ana")
     (socket,) = worker.hub.presence.of("ana")
     who = socket.admission.principal
     socket.admission = socket.admission._replace(principal=type(who)(who.user_id, who.user_name, time.time()))
-    await talk.say("join", document_id="doc")
-    assert await talk.closed() == 4401
+    await live_socket.send("join", document_id="doc")
+    assert await live_socket.closed() == 4401
     assert worker.host.roles.asked == 0
 
 
@@ -346,19 +346,19 @@ async def test_a_session_that_ends_closes_its_sockets_and_no_others(worker) -> N
     one, two, bob = [await worker.socket(token) for token in ("ana.s1", "ana.s2", "bob.s1")]
     await worker.router.sessions_ended("ana", "s1")
     assert await one.closed() == 4401
-    await two.silence()
+    await two.assert_no_message()
     await worker.router.sessions_ended("ana")
     assert await two.closed() == 4401
-    await bob.silence()
+    await bob.assert_no_message()
 
 
 async def test_a_ticket_of_an_ended_session_is_refused(worker) -> None:
     for ended in ("s1", None):
         ticket = (await worker.ask("ana.s1", "POST", "/live/ticket")).json()["ticket"]
         await worker.router.sessions_ended("ana", ended)
-        talk = await worker.connect()
-        assert (await talk.ask("authenticate", ticket=ticket))["code"] == "not_signed_in"
-        assert await talk.closed() == 4401
+        live_socket = await worker.connect()
+        assert (await live_socket.ask("authenticate", ticket=ticket))["code"] == "not_signed_in"
+        assert await live_socket.closed() == 4401
 
 
 async def test_a_session_that_ends_while_its_token_is_verified_is_refused(made) -> None:
@@ -371,25 +371,29 @@ async def test_a_session_that_ends_while_its_token_is_verified_is_refused(made) 
         return principal
 
     worker = await made.worker(authenticate=slow)
-    talk = await worker.connect()
-    await talk.say("authenticate", token="ana.s1")
+    live_socket = await worker.connect()
+    await live_socket.send("authenticate", token="ana.s1")
     await asyncio.wait_for(asked.wait(), LIMIT)
     await worker.router.sessions_ended("ana", "s1")
     go.set()
-    assert (await talk.hear("error"))["code"] == "not_signed_in"
-    assert await talk.closed() == 4401
+    assert (await live_socket.receive("error"))["code"] == "not_signed_in"
+    assert await live_socket.closed() == 4401
 
 
 async def test_permissions_are_checked_at_every_message(worker) -> None:
-    talk = await worker.socket("vera", None, "doc", "other")
+    live_socket = await worker.socket("vera", None, "doc", "other")
     worker.host.roles.roles["vera"] = None
-    assert (await talk.ask("heartbeat", document_id="doc"))["code"] == "not_allowed"
-    assert await talk.hear() == {"type": "room_closed", "document_id": "doc", "code": "not_allowed"}
-    assert await talk.ask("ping") == {"type": "room_closed", "document_id": "other", "code": "not_allowed"}
-    await talk.hear("pong")
+    assert (await live_socket.ask("heartbeat", document_id="doc"))["code"] == "not_allowed"
+    assert await live_socket.receive() == {"type": "room_closed", "document_id": "doc", "code": "not_allowed"}
+    assert await live_socket.ask("ping") == {
+        "type": "room_closed",
+        "document_id": "other",
+        "code": "not_allowed",
+    }
+    await live_socket.receive("pong")
     assert not worker.hub._rooms
     await worker.lock("ana")
-    await talk.silence()
+    await live_socket.assert_no_message()
 
 
 async def test_changed_permissions_close_rooms(worker) -> None:
@@ -397,35 +401,35 @@ async def test_changed_permissions_close_rooms(worker) -> None:
     worker.host.roles.roles["vera"] = None
     worker.host.roles.roles["bob"] = None
     await worker.router.rights_changed("vera")
-    closed = [await vera.hear("room_closed"), await vera.hear("room_closed")]
+    closed = [await vera.receive("room_closed"), await vera.receive("room_closed")]
     assert {each["document_id"] for each in closed} == {"doc", "other"}
     assert list(worker.hub._rooms) == ["doc"]
     await worker.router.rights_changed()
-    assert await bob.hear() == {"type": "room_closed", "document_id": "doc", "code": "not_allowed"}
+    assert await bob.receive() == {"type": "room_closed", "document_id": "doc", "code": "not_allowed"}
     await worker.lock("ana")
-    await vera.silence()
-    await bob.silence()
+    await vera.assert_no_message()
+    await bob.assert_no_message()
 
 
 async def test_a_document_that_is_deleted_closes_its_room(worker) -> None:
-    talk = await worker.socket("vera", None, "doc")
+    live_socket = await worker.socket("vera", None, "doc")
     worker.host.roles.documents.remove("doc")
     await worker.router.rights_changed()
-    assert (await talk.hear("room_closed"))["code"] == "not_found"
+    assert (await live_socket.receive("room_closed"))["code"] == "not_found"
 
 
 async def test_unchanged_permissions_close_nothing(worker) -> None:
-    talk = await worker.socket("vera", None, "doc")
+    live_socket = await worker.socket("vera", None, "doc")
     before = worker.host.roles.asked
     await worker.router.rights_changed()
     await eventually_async(lambda: worker.host.roles.asked > before)
     await worker.lock("ana")
-    await talk.hear("document_locked")
+    await live_socket.receive("document_locked")
 
 
 async def test_permissions_that_change_during_a_join_are_checked_again(made) -> None:
     worker = await made.worker()
-    talk = await worker.socket("vera")
+    live_socket = await worker.socket("vera")
     state = worker.router.documents.state
 
     async def revoke_meanwhile(document_id):
@@ -434,31 +438,31 @@ async def test_permissions_that_change_during_a_join_are_checked_again(made) -> 
         return await state(document_id)
 
     worker.router.documents.state = revoke_meanwhile
-    assert (await talk.ask("join", document_id="doc"))["code"] == "not_allowed"
+    assert (await live_socket.ask("join", document_id="doc"))["code"] == "not_allowed"
     assert not worker.hub._rooms
 
 
 async def test_a_failing_recheck_makes_the_client_reconnect(worker, monkeypatch) -> None:
     monkeypatch.setattr("leasehold.documents.live.permission_recheck._TRIES", 2)
-    talk = await worker.socket("vera", None, "doc")
+    live_socket = await worker.socket("vera", None, "doc")
     worker.host.roles.failing = RuntimeError("the database is away")
     await worker.router.rights_changed()
-    assert await talk.closed() == 1012
+    assert await live_socket.closed() == 1012
 
 
 async def test_a_message_that_fails_is_answered_with_an_error_and_the_socket_goes_on(worker) -> None:
-    talk = await worker.socket("vera", None, "doc")
+    live_socket = await worker.socket("vera", None, "doc")
     worker.host.roles.failing = RuntimeError("canary")
-    failed = await talk.ask("join", document_id="other")
+    failed = await live_socket.ask("join", document_id="other")
     assert (failed["code"], failed["document_id"]) == ("leasehold_error", "other")
     assert "canary" not in str(failed)
     worker.host.roles.failing = StoreUnavailable("canary")
-    failed = await talk.ask("heartbeat", document_id="doc")
+    failed = await live_socket.ask("heartbeat", document_id="doc")
     assert failed["code"] == "store_unavailable"
     assert "canary" not in str(failed)
     worker.host.roles.failing = None
     await worker.lock("ana")
-    await talk.hear("document_locked")
+    await live_socket.receive("document_locked")
 
 
 async def test_a_failing_authentication_closes_the_socket_without_details(made) -> None:
@@ -466,9 +470,9 @@ async def test_a_failing_authentication_closes_the_socket_without_details(made) 
         raise RuntimeError("canary")
 
     worker = await made.worker(authenticate=broken)
-    talk = await worker.connect()
-    await talk.say("authenticate", token="ana")
-    assert await talk.closed() == 1011
+    live_socket = await worker.connect()
+    await live_socket.send("authenticate", token="ana")
+    assert await live_socket.closed() == 1011
     await nobody_left(worker)
 
 
@@ -478,12 +482,12 @@ async def test_without_the_store_sockets_are_closed_as_going_away(own_server) ->
         worker = await made.worker(timeout=2)
         watching = await worker.socket("vera", None, "doc")
         server.kill()
-        talk = await worker.connect()
-        assert (await talk.ask("authenticate", token="ana"))["code"] == "store_unavailable"
-        assert await talk.closed() == 1012
+        live_socket = await worker.connect()
+        assert (await live_socket.ask("authenticate", token="ana"))["code"] == "store_unavailable"
+        assert await live_socket.closed() == 1012
         assert (await watching.ask("join", document_id="other"))["code"] == "store_unavailable"
         assert (await watching.ask("heartbeat", document_id="doc"))["code"] == "store_unavailable"
-        await watching.silence()
+        await watching.assert_no_message()
 
 
 async def test_a_client_that_disconnects_leaves_nothing_behind(worker) -> None:
@@ -496,7 +500,7 @@ async def test_a_client_that_disconnects_leaves_nothing_behind(worker) -> None:
 
 async def test_every_message_from_the_server_matches_the_schema(worker) -> None:
     """Every message is read as a client would, and matches the server's own types."""
-    talk = await worker.connect()
+    live_socket = await worker.connect()
     said = [
         ("authenticate", {"token": "ana", "tab": "one"}),
         ("join", {"document_id": "doc"}),
@@ -506,7 +510,7 @@ async def test_every_message_from_the_server_matches_the_schema(worker) -> None:
         ("join", {"document_id": "nothing"}),
     ]
     for kind, data in said:
-        await talk.say(kind, **data)
-        text = await asyncio.wait_for(talk.socket.recv(), LIMIT)
+        await live_socket.send(kind, **data)
+        text = await asyncio.wait_for(live_socket.socket.recv(), LIMIT)
         message = FROM_SERVER.validate_json(text, strict=True)
         assert json.loads(message.model_dump_json()) == json.loads(text)

@@ -44,30 +44,30 @@ async def test_people_edit_and_are_seen_editing_and_no_work_is_lost(wiki) -> Non
     ticket = (await client.post("/api/live/ticket", headers=ana)).json()["ticket"]
     async with websockets.connect(f"ws://127.0.0.1:{port}/ws", compression=None) as socket:
 
-        async def hear(kind: str) -> dict:
+        async def receive(kind: str) -> dict:
             message = json.loads(await asyncio.wait_for(socket.recv(), LIMIT))
             assert message["type"] == kind, message
             return message["data"]
 
         await socket.send(json.dumps({"type": "authenticate", "data": {"ticket": ticket, "tab": "one"}}))
-        await hear("authenticated")
+        await receive("authenticated")
         await socket.send(json.dumps({"type": "join", "data": {"document_id": "home"}}))
-        assert not (await hear("joined"))["lock"]["locked"]
+        assert not (await receive("joined"))["lock"]["locked"]
 
         fence = (await client.post(LOCK, headers=ana)).json()["fence"]
-        assert (await hear("document_locked"))["lock_holder"]["tab_is_mine"]
+        assert (await receive("document_locked"))["lock_holder"]["tab_is_mine"]
         assert (await client.post(LOCK, headers=olga)).json()["lock_holder"]["user_name"] == "Ana"
         edit = {"content": "Welcome!", "base_version": 0, "fence": fence}
         assert (await client.put("/pages/home", json=edit, headers=ana)).json() == {"version": 1}
         assert (await client.put("/pages/home", json=edit, headers=ana)).json() == {"version": 1}
 
         taking = asyncio.create_task(client.post(f"{LOCK}/force-take", headers=olga))
-        await hear("document_force_save_requested")
+        await receive("document_force_save_requested")
         last = {"content": "Welcome, all!", "base_version": 1, "fence": fence, "release": True}
         assert (await client.put("/pages/home", json=last, headers=ana)).json() == {"version": 2}
         taken = (await taking).json()
         assert (taken["saved"], taken["content_version"]) == (True, 2)
-        assert (await hear("document_force_taken"))["lock_holder"]["user_name"] == "Olga"
+        assert (await receive("document_force_taken"))["lock_holder"]["user_name"] == "Olga"
 
         late = {"content": "too late", "base_version": 2, "fence": fence}
         rescued = (await client.put("/pages/home", json=late, headers=ana)).json()

@@ -32,7 +32,7 @@ TIMES = Times(ttl=60, heartbeat=10, idle=30, save_within=30)
 
 
 class Roles:
-    """Who may do what. Ana and Bob edit, Olga owns, Vera looks on, Zoe is a stranger."""
+    """Permissions: Ana and Bob edit, Olga owns, Vera views, Zoe is an outsider."""
 
     def __init__(self) -> None:
         self.documents = {"doc", "other", "diary"}
@@ -116,11 +116,11 @@ class Worker:
     async def unlock(self, token: str, document_id: str = "doc", *, tab: str | None = None) -> httpx.Response:
         return await self.ask(token, "DELETE", f"/documents/{document_id}/lock", tab=tab)
 
-    async def connect(self, **options: Any) -> Talk:
-        """A socket that has not said yet who it is."""
+    async def connect(self, **options: Any) -> LiveSocket:
+        """A socket that is not authenticated."""
         return await self.connect_to("/ws", **options)
 
-    async def connect_to(self, path: str, **options: Any) -> Talk:
+    async def connect_to(self, path: str, **options: Any) -> LiveSocket:
         """A socket somewhere else in the application."""
         peer = socket.socket()
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
@@ -134,50 +134,52 @@ class Worker:
         }
         made = await websockets.connect(f"ws://127.0.0.1:{self.port}{path}", sock=peer, **options)
         self._opened.push_async_callback(made.close)
-        return Talk(made)
+        return LiveSocket(made)
 
-    async def socket(self, token: str, tab: str | None = None, *join: str, **options: Any) -> Talk:
+    async def socket(self, token: str, tab: str | None = None, *join: str, **options: Any) -> LiveSocket:
         """A socket that has, and watches some documents."""
-        return await self.introduce(await self.connect(**options), token, tab, *join)
+        return await self.authenticate(await self.connect(**options), token, tab, *join)
 
-    async def introduce(self, talk: Talk, token: str, tab: str | None = None, *join: str) -> Talk:
-        """Say who it is, and what it watches."""
-        said = {"token": token} if tab is None else {"token": token, "tab": tab}
-        await talk.say("authenticate", **said)
-        await talk.hear("authenticated")
+    async def authenticate(
+        self, live_socket: LiveSocket, token: str, tab: str | None = None, *join: str
+    ) -> LiveSocket:
+        """Authenticates, and joins documents."""
+        credentials = {"token": token} if tab is None else {"token": token, "tab": tab}
+        await live_socket.send("authenticate", **credentials)
+        await live_socket.receive("authenticated")
         for document_id in join:
-            await talk.say("join", document_id=document_id)
-            await talk.hear("joined")
-        return talk
+            await live_socket.send("join", document_id=document_id)
+            await live_socket.receive("joined")
+        return live_socket
 
     async def close(self) -> None:
         await self._opened.aclose()
 
 
-class Talk:
+class LiveSocket:
     """A client's end of a socket."""
 
     def __init__(self, socket: websockets.ClientConnection) -> None:
         self.socket = socket
 
-    async def say(self, kind: str, **data: Any) -> None:
+    async def send(self, kind: str, **data: Any) -> None:
         await self.socket.send(json.dumps({"type": kind, "data": data}))
 
-    async def hear(self, *kinds: str, within: float = LIMIT) -> dict[str, Any]:
+    async def receive(self, *kinds: str, within: float = LIMIT) -> dict[str, Any]:
         """The next message, which is of one of these kinds, if any are named: its data, with its type as "type"."""
         message = json.loads(await asyncio.wait_for(self.socket.recv(), within))
         assert not kinds or message["type"] in kinds, message
         return {"type": message["type"], **message["data"]}
 
     async def ask(self, kind: str, **data: Any) -> dict[str, Any]:
-        """Say something and hear the answer, which is the next message."""
-        await self.say(kind, **data)
-        return await self.hear()
+        """Sends a message and returns the reply, which is the next message."""
+        await self.send(kind, **data)
+        return await self.receive()
 
-    async def silence(self) -> None:
+    async def assert_no_message(self) -> None:
         """No message is pending: the answer to a ping comes next."""
-        await self.say("ping")
-        await self.hear("pong")
+        await self.send("ping")
+        await self.receive("pong")
 
     async def closed(self, within: float = LIMIT) -> int | None:
         """The code that the server closed with; earlier messages are skipped."""

@@ -114,7 +114,7 @@ def trees(draw: st.DrawFn, *, folds_case: bool) -> Tree:
             tree.files.append(made)
     for _ in range(draw(st.integers(0, 5))):
         parent = draw(st.sampled_from([each for each in tree.directories if each.is_real]))
-        # To a file that is not there, too. Not to a directory that is not: nobody can walk through that.
+        # Also to a missing file, but not to a missing directory: no path can lead through that.
         target = draw(st.sampled_from([*tree.files, *[each for each in tree.directories if each.is_real]]))
         if name := free_name(parent):
             parent.links.append((name, target))

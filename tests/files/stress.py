@@ -157,7 +157,7 @@ class Crew:
         return journal.read_bytes()[-2000:].rpartition(b'"event": "')[2] if journal.exists() else b""
 
     def look_after(self) -> bool:
-        """Start who is due; False when all have done their work. A process that failed by itself is an error."""
+        """Starts the processes that are due; False when all have done their work. A process that failed by itself is an error."""
         for number, (process, errors) in list(self.running.items()):
             if process.poll() is not None:
                 del self.running[number]
@@ -242,7 +242,7 @@ def _drive(plan: Plan, crew: Crew, journals: Path, began_at: float, say: Callabl
             assert time.monotonic() - began_at < plan.patience, (
                 f"only {progress.ended()} of {total} were done"
             )
-            # Spread over the whole work, and not over time: nobody knows how fast this machine is.
+            # Spread over the whole work, and not over time, because the speed of the machine is unknown.
             if crew.kills < plan.kills and progress.ended() >= total * (crew.kills + 0.5) / (plan.kills + 1):
                 crew.kill_one()
             if time.monotonic() - said_at > 2:

@@ -1,6 +1,6 @@
 """Checks that the journals of many processes on the same files are consistent with working locks.
 
-Knows nothing of how locks work: it looks at who was told what and when, and at what is in the files in the end.
+Independent of the locks' implementation: it reads the replies with their times, and the final contents of the files.
 """
 
 from __future__ import annotations

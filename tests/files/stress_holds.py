@@ -46,11 +46,13 @@ def find_holds(lines: Iterable[Line]) -> list[Hold]:
         hold = current.get(key)
         event, outcome = line["event"], line.get("outcome")
         if outcome == "restored" and hold is not None and hold.fence == line["fence"]:
-            # The lease of the life before goes on. If it does not, whoever came between overlaps with it.
+            # The lease of the earlier process continues. If it does not, a hold in between overlaps with it.
             hold.until, hold.releasing_at = line["at"], None
         elif event == "granted" or outcome in {"restored", "reacquired"}:
             if hold is not None and line.get("upgraded"):
-                hold.until = line["at"]  # it was read until it was written, with nobody in between
+                hold.until = line[
+                    "at"
+                ]  # it was held for reading until it was held for writing, without a gap
             current[key] = Hold(*key, line["mode"], line["fence"], line["at"], line["at"])
             found.append(current[key])
         elif hold is None:
@@ -69,7 +71,7 @@ def find_holds(lines: Iterable[Line]) -> list[Hold]:
 
 
 def find_overlaps(holds: Iterable[Hold]) -> Iterator[str]:
-    """A writer together with anybody else."""
+    """Holds of a writer that overlap with another hold."""
     for of_path in _by_path(holds).values():
         last: Hold | None = None
         last_writer: Hold | None = None

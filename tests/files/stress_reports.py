@@ -41,7 +41,7 @@ def find_untrue_reports(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def known_of(lines: Iterable[Line]) -> dict[str, Known]:
-    """What one session knows of its files at the end of ``queues``."""
+    """The files that one session holds at the end of ``queues``."""
     known: dict[str, Known] = {}
     for line in lines:
         _learn(known, line)
@@ -58,20 +58,20 @@ def _compare(
     reports = {line["path"]: line for line in told if line["event"] == "report"}
     for path, state in known.items():
         if state.is_certain and path not in reports:
-            yield f"left out: {session} held {path} with fence {state.fence} and was told nothing of it"
+            yield f"left out: {session} held {path} with fence {state.fence} and got no report of it"
     for path, report in reports.items():
         if path not in known:
-            yield f"made up: {session} never asked for {path}"
+            yield f"made up: {session} never requested {path}"
             continue
         had, got = known[path].fence, report["fence"]
         if report["outcome"] == "failed":
             continue
         if known[path].is_certain and report["mode"] != known[path].mode:
-            yield f"wrong mode: {session} had {path} to {known[path].mode}, was told to {report['mode']}"
+            yield f"wrong mode: {session} had {path} to {known[path].mode}, was reported to {report['mode']}"
         if report["outcome"] == "restored" and had is not None and got != had:
-            yield f"not the same: {session} had {path} with fence {had} and was told {got}"
+            yield f"not the same: {session} had {path} with fence {had} and was reported {got}"
         if report["outcome"] == "reacquired" and had is not None and got <= had:
-            yield f"not a new one: {session} had {path} with fence {had} and was told {got}"
+            yield f"not a new one: {session} had {path} with fence {had} and was reported {got}"
         if report["outcome"] == "lost" and not any(
             begun <= report["at"] and ended >= since - SLACK
             for begun, ended in holds.get((report["to"], path), ())

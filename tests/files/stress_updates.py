@@ -22,7 +22,7 @@ def find_torn_reads(lines: Iterable[Line]) -> Iterator[str]:
 def find_lost_updates(
     lines: Iterable[Line], *, before: Mapping[str, str], after: Mapping[str, str]
 ) -> Iterator[str]:
-    """Go back from what is in a file now to what was there: every acknowledged write must be met on the way.
+    """Follows the contents of a file back in time: every acknowledged write must be among them.
 
     Each write notes from what it was made, and no contents are written twice, so there is one way back.
     """
@@ -36,14 +36,14 @@ def find_lost_updates(
             way.append(now)
             now = writings[now]["seen"]
         if now != first:
-            yield f"unexplained: {path} has contents that nobody made from what was there"
+            yield f"unexplained: {path} has contents that no write made from the ones before"
             continue
         contents = {sha: number for number, sha in enumerate([first, *reversed(way)])}
         for line in of_path[path]:
             if line["event"] == "written" and line["sha"] not in contents:
                 yield f"lost update: {line['session']} on {path}, acknowledged at {line['at']:.4f}"
             if line["event"] == "unwritten" and line["sha"] in contents:
-                yield f"written after all: {line['session']} on {path} was told that it was not"
+                yield f"written after all: {line['session']} on {path} got an error that it was not"
         yield from _find_stale_reads(path, contents, of_path[path])
 
 

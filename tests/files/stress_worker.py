@@ -91,7 +91,7 @@ class Worker:
                     note("report", path=path, outcome="restored", mode=known.mode, fence=known.fence, to=None)
             note("restored")
             return
-        # The impatient lose some to others, who are then to be named.
+        # Short waits lose some files to other sessions, which the error must then name.
         reports = await self._session.restore(timeout=self._chance.choice([0.05, WAIT]))
         for report in reports:
             to = report.lost_to.get("session") if isinstance(report.lost_to, dict) else report.lost_to
@@ -171,7 +171,7 @@ class Worker:
             elif self._chance.random() < 0.3:
                 await self._read(path)
         except LeaseLost:
-            pass  # which is noted when it is given back
+            pass  # which is recorded with its release
 
     async def _read(self, path: str) -> str:
         since = clock.now()
@@ -200,7 +200,7 @@ class Worker:
                 self._die_if_told_to()
                 await self._session.write_file(path, data)
         except (FileChanged, InvalidRequest, LeaseLost) as error:
-            if not hasattr(error, "__notes__"):  # it says there that it was written all the same
+            if not hasattr(error, "__notes__"):  # the note says that the file was written all the same
                 self._journal.note("unwritten", path=path, sha=sha, why=str(error))
         else:
             self._journal.note("written", path=path, sha=sha)
@@ -231,7 +231,7 @@ class Worker:
 
 
 class NoLock:
-    """Says yes to everybody, for the control without locks."""
+    """Grants every request, for the control run without locks."""
 
     fence = 0
 

@@ -104,7 +104,7 @@ async def test_a_busy_error_names_the_holder_and_its_purpose(
 
 
 @PAGE.runs("except leasehold.FileChanged")
-async def test_a_change_behind_the_lock_is_noticed(
+async def test_a_change_without_the_lock_is_detected(
     example: Example, names: dict[str, Any], capsys: Any
 ) -> None:
     await example.run(names)

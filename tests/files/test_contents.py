@@ -93,7 +93,7 @@ def test_an_owner_that_cannot_be_kept_is_a_reason_not_to_write(
     file: FileId, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if os.geteuid() != 0:
-        pytest.skip("needs a file of somebody else")
+        pytest.skip("needs a file of another user")
     os.chown(root / "notes.txt", 1234, 5678)
 
     def refuse(*_: object) -> None:

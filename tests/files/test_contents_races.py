@@ -77,7 +77,7 @@ def test_a_writer_that_wakes_up_after_the_next_one_has_written_changes_nothing(
     assert [entry.name for entry in root.iterdir()] == ["notes.txt"]
 
 
-def test_a_writer_that_wakes_up_before_the_next_one_writes_is_noticed_by_it(
+def test_a_writer_that_wakes_up_before_the_next_one_writes_is_detected_by_it(
     file: FileId, root: Path, spawn: Callable[..., Child]
 ) -> None:
     late = spawn(write_late, str(root))

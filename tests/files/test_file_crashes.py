@@ -132,7 +132,7 @@ async def test_an_acquire_that_is_killed_leaves_no_lock_that_history_does_not_kn
     await die(own_shop, secret, "acquire", step, phase)
     session = await own_shop.session("agent", secret=secret)
     reports = await check_that_all_is_found(own_shop, session)
-    # It was never told that it had it, so nothing is acquired for it that was not there.
+    # The grant was never acknowledged, so the restore acquires nothing new.
     expected = ["restored"] if step == 3 or (step, phase) == (2, "after") else []
     assert [report.outcome for report in reports] == expected
     await session.release_session_locks()

@@ -65,12 +65,12 @@ async def test_a_file_that_changed_behind_the_lock_is_not_written(valkey_shop: S
     session = await valkey_shop.session("one")
     async with session.write("a.txt"):
         await session.read_file("a.txt")
-        (valkey_shop.root / "a.txt").write_bytes(b"by somebody without a lock")
+        (valkey_shop.root / "a.txt").write_bytes(b"by a writer without a lock")
         with pytest.raises(leasehold.FileChanged) as refused:
             await session.write_file("a.txt", b"new")
         assert refused.value.seen == sha256(b"old")
-        assert refused.value.found == sha256(b"by somebody without a lock")
-        assert (valkey_shop.root / "a.txt").read_bytes() == b"by somebody without a lock"
+        assert refused.value.found == sha256(b"by a writer without a lock")
+        assert (valkey_shop.root / "a.txt").read_bytes() == b"by a writer without a lock"
         await session.read_file("a.txt")
         await session.write_file("a.txt", b"new")
     assert (valkey_shop.root / "a.txt").read_bytes() == b"new"

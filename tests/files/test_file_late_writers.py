@@ -115,6 +115,6 @@ async def test_two_files_that_share_a_lock_are_not_taken_for_each_other(valkey_s
         await session.read_file(twins[0])
         await session.write_file(twins[1], b"never looked at")
         await session.write_file(twins[0], b"as it was seen")
-        (valkey_shop.root / twins[0]).write_bytes(b"by somebody else")
+        (valkey_shop.root / twins[0]).write_bytes(b"by another writer")
         with pytest.raises(leasehold.FileChanged):
             await session.write_file(twins[0], b"lost")

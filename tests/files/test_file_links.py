@@ -1,4 +1,4 @@
-"""Several names of one file, asked for together: one lease, restored and given back as one."""
+"""Several names of one file, requested together: one lease, restored and released as one."""
 
 from __future__ import annotations
 

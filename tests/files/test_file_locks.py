@@ -320,7 +320,7 @@ async def test_a_busy_error_names_holder_time_purpose_and_the_next_step(shop: Sh
 
 
 @pytest.mark.every_way_in
-async def test_a_wait_in_vain_is_a_timeout(shop: Shop) -> None:
+async def test_a_wait_for_a_held_file_ends_in_a_timeout(shop: Shop) -> None:
     one, other = await shop.session("one"), await shop.session("other")
     async with one.write("a.txt"):
         busy = await refused(other.acquire_write("a.txt", wait=0.2))

@@ -25,7 +25,7 @@ def by_name(reports: list[Any]) -> dict[str, Any]:
 
 
 async def agent(parent: Any, url: str, root: str, secret: str) -> None:
-    """A process that takes some locks, says so, and is killed."""
+    """A process that takes some locks, reports them, and is killed."""
     import asyncio
 
     import leasehold
@@ -86,7 +86,7 @@ async def test_the_report_of_each_file_of_a_killed_process_is_true(
         "reading.txt",
         "short.txt",
     }
-    # Whoever was only waiting waits no more, and has not got anything.
+    # A request that was only waiting has ended without a lock.
     await busy.release()
     assert not (await files.inspect("busy.txt")).is_held
     theirs.check()
@@ -133,14 +133,14 @@ async def test_an_earlier_process_that_is_still_alive_loses_a_restored_file(shop
     with pytest.raises(leasehold.LeaseLost):
         await first.write_file("a.txt", b"late")
     assert not (shop.root / "a.txt").exists()
-    # It cannot give back either what is not its own any more.
+    # Nor can it release what it no longer holds.
     for lease in (mine, shared):
         with pytest.raises(leasehold.LeaseLost):
             await lease.release()
     assert len(await (await shop.files()).everything()) == 2
 
 
-async def test_an_earlier_process_that_listens_hears_of_it_at_once(own_shop: Shop) -> None:
+async def test_an_earlier_process_that_subscribes_is_notified_at_once(own_shop: Shop) -> None:
     first = await own_shop.session("one")
     mine, shared = await first.acquire_write("a.txt"), await first.acquire_read("b.txt")
     again = await own_shop.session("one", secret=first.secret)

@@ -124,7 +124,7 @@ async def test_a_secret_that_could_be_guessed_is_refused_and_not_repeated(
     assert own_shop.stored() == []
 
 
-async def test_the_store_knows_a_digest_and_never_the_secret(shop: Shop) -> None:
+async def test_the_store_has_a_digest_and_never_the_secret(shop: Shop) -> None:
     session = await shop.session("agent-7")
     async with session.write("a.txt"):
         kept = everything_in(shop)
@@ -160,7 +160,7 @@ def test_tokens_depend_on_the_secret_the_entry_the_turn_and_the_lock() -> None:
     assert one.token("a", 0, "x") == one.token("a", 0, "x")
 
 
-async def test_a_session_that_the_store_has_forgotten_continues_with_its_files(shop: Shop) -> None:
+async def test_a_session_that_the_store_has_lost_continues_with_its_files(shop: Shop) -> None:
     session = await shop.session("agent-7")
     lease = await session.acquire_write("a.txt")
     with shop.server.admin() as admin:

@@ -99,7 +99,7 @@ async def test_a_release_during_the_request_of_an_upgrade_frees_the_file(shop: S
     assert one.held == []
 
 
-async def test_a_body_that_ends_while_its_upgrade_is_asked_for_frees_the_file(
+async def test_a_body_that_ends_during_the_request_of_its_upgrade_frees_the_file(
     own_shop: Shop, gate: Gate
 ) -> None:
     one = await own_shop.session("one")
@@ -222,7 +222,7 @@ async def test_after_an_upgrade_the_end_is_waited_for_as_before(valkey_shop: Sho
 async def test_a_refusal_after_silence_leaves_neither_lease(
     own_shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The upgrade was done and its answer lost: the refusal that comes when it is asked again says nothing of that."""
+    """The upgrade was done and its reply lost: the refusal of the repetition does not exclude that."""
     one, other = await own_shop.session("one"), await own_shop.session("other")
     lease = await one.acquire_read("a.txt")
     upgrade, answers = FileLockStore.upgrade, iter(["lost"])

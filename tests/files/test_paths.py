@@ -148,7 +148,7 @@ def test_a_directory_that_may_not_be_looked_into_is_refused_with_the_reason(
             raise PermissionError(13, "Permission denied")
         return look(path)
 
-    # The tests may run as root, whom no mode keeps out.
+    # The tests may run as root, which no file mode restricts.
     monkeypatch.setattr(os, "lstat", refuse)
     with pytest.raises(InvalidRequest, match=r"'x/secret' cannot be looked up: Permission denied"):
         files.identify("x/secret")

@@ -33,7 +33,7 @@ Identify = Callable[[str, str], FileId]
 
 @dataclass(frozen=True)
 class FoldsEverywhere:
-    """Says of every directory that it folds case; this machine may have none that does."""
+    """Reports every directory as case-folding; this machine may have none that is."""
 
     def rules_of(self, directory: str) -> NameRules:
         return NameRules(folds_case=True)
@@ -126,7 +126,7 @@ SOUP = [
 
 
 def check_soup(identify: Identify) -> Callable[[st.DataObject], None]:
-    """Fails if anything but a file below the root is let in, or the kernel knows a file that is not."""
+    """Fails if a path outside the root is accepted, or an existing file below it is refused."""
 
     def check(data: st.DataObject) -> None:
         parts = data.draw(st.lists(st.sampled_from(SOUP), min_size=1, max_size=8))

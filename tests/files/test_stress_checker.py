@@ -33,7 +33,7 @@ def honest() -> list[dict[str, Any]]:
         ("ada", 0, "asked", {"mode": "write"}),
         ("ada", 0, "granted", {"mode": "write", "fence": 13}),
         ("ada", 0, "writing", {"seen": "h1", "sha": "h2"}),
-        # Killed here; it was written, and nobody was told so.
+        # Killed here; it was written, but not acknowledged.
         ("ada", 1, "restoring", {"path": ""}),
         ("ada", 1, "report", {"outcome": "restored", "mode": "write", "fence": 13, "to": None}),
         ("ada", 1, "restored", {"path": ""}),

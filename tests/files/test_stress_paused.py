@@ -98,7 +98,7 @@ def test_a_writer_that_resumes_after_the_next_one_has_read_is_refused(
     assert session.read_file("notes").data == b"before"
 
 
-def test_a_writer_that_resumes_before_the_next_one_has_read_is_noticed(
+def test_a_writer_that_resumes_before_the_next_one_has_read_is_detected(
     valkey: Server, root: Path, session: Session, spawn: Callable[..., Child]
 ) -> None:
     with session.read("notes"):
@@ -109,7 +109,7 @@ def test_a_writer_that_resumes_before_the_next_one_has_read_is_noticed(
     session.acquire_write("notes", wait=LIMIT)
     paused.resume()
     told = paused.read(LIMIT)
-    # It could not be kept from it, but it is not told that all went well.
+    # The write could not be prevented, but it is not acknowledged.
     assert told == {"code": "lease_lost", "notes": [f"'{root}/notes' had been replaced by then."]}
     with pytest.raises(FileChanged):
         session.write_file("notes", b"by the next one")

@@ -43,7 +43,7 @@ PATIENT = 20.0
 SILENCE = 2.5
 """The timeout of a client that is met by silence. A busy machine answers in less."""
 BEFORE_ITS_TTL = 40.0
-"""What only a hang exceeds, and less than the ttl of 60 s, after which the lock would be free by itself."""
+"""A limit that only a hang exceeds; less than the ttl of 60 s, after which the lock would be free anyway."""
 
 _numbers = itertools.count()
 
@@ -169,7 +169,7 @@ async def test_a_take_that_lost_its_reply_or_request_takes_once(
 
 @pytest.mark.parametrize("lost", ["reply", "request"])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_renewal_that_lost_its_reply_or_request_is_asked_again(
+async def test_a_renewal_that_lost_its_reply_or_request_is_repeated(
     valkey: Server, proxy: Proxy, kind: str, lost: str
 ) -> None:
     through = proxy(valkey)
@@ -435,7 +435,7 @@ async def test_a_block_cancelled_while_it_gives_back_leaves_nothing_behind(
         await eventually_async(lambda: not is_held(valkey), BEFORE_ITS_TTL)
 
 
-async def test_a_cancelled_release_can_be_asked_again_and_is_then_a_release(
+async def test_a_cancelled_release_can_be_repeated_and_is_then_a_release(
     valkey: Server, proxy: Proxy
 ) -> None:
     through = proxy(valkey)
@@ -451,7 +451,7 @@ async def test_a_cancelled_release_can_be_asked_again_and_is_then_a_release(
 
 
 @pytest.mark.parametrize("kind", OWN)
-async def test_a_release_without_an_answer_can_be_asked_again_and_is_then_a_release(
+async def test_a_release_without_a_reply_can_be_repeated_and_is_then_a_release(
     valkey: Server, proxy: Proxy, kind: str
 ) -> None:
     through = proxy(valkey)

@@ -89,7 +89,7 @@ class Traffic:
         await self._release(lease, name)
 
     async def check(self) -> None:
-        """Every answer belongs to its question, and only what is held is there."""
+        """Every reply belongs to its request, and the server has only the locks that are held."""
         found = await asyncio.gather(
             *[self.locks.inspect(f"kept {n}") for n in range(KEPT) for _ in range(5)]
         )
@@ -100,7 +100,7 @@ class Traffic:
         return sum(sum(counts.values()) for counts in self.outcomes.values())
 
     def rarest(self) -> int:
-        """How often a verb was cancelled, or done, whichever verb and outcome there was least of."""
+        """The smallest count over all verbs and outcomes, cancelled or done."""
         verbs = ("inspect", "renew", "acquire", "take", "release")
         return min(
             self.outcomes.get(verb, {}).get(outcome, 0) for verb in verbs for outcome in ("cancelled", "done")

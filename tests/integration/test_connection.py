@@ -442,7 +442,7 @@ def test_no_more_connections_than_allowed(valkey: Server, proxy: Proxy) -> None:
         stuck = [threads.submit(locks.inspect, "deal") for _ in range(6)]
         assert {type(call.exception(LIMIT)) for call in stuck} == {StoreUnavailable}
         through.flow()
-        # Every place was given back.
+        # Every place in the pool was returned.
         calls = [threads.submit(locks.inspect, f"deal {n}") for n in range(10)]
         assert [call.result().name for call in calls] == [f"deal {n}" for n in range(10)]
 

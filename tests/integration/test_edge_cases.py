@@ -219,7 +219,7 @@ def test_a_request_that_is_sent_when_an_older_timer_fires_still_times_out(
             time.sleep(0.4)
             done, _ = await asyncio.wait({asking}, timeout=LIMIT)
             through.flow()
-            assert done, "it waits for ever"
+            assert done, "it waits forever"
             assert isinstance(asking.exception(), StoreUnavailable)
 
     with asyncio.Runner(loop_factory=ONE_LOOP[loop]) as runner:
@@ -459,7 +459,7 @@ async def test_a_context_that_is_used_again_after_a_loss_does_not_swallow_a_canc
 # Odd servers
 
 
-async def test_a_take_asked_again_is_a_grant_also_when_the_counter_is_gone(any_server: Server) -> None:
+async def test_a_repeated_take_is_a_grant_also_when_the_counter_is_gone(any_server: Server) -> None:
     async with leasehold.connect(any_server.url) as locks:
         store, token = locks._engine.store, "0123456789abcdef" * 2
         first = await store.take("deal", token, 1, 30, 0, '"me"', "exclusive", None)

@@ -1,4 +1,4 @@
-"""Many processes, one lock, sudden deaths: hold windows never overlap (S1), and the dead do not hold for long (L1)."""
+"""Many processes, one lock, sudden deaths: hold windows never overlap (S1), and a dead holder's lock is soon free (L1)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RESOLUTION = 0.002
 
 
 def work(parent: Any, kind: str, url: str, directory: str) -> None:  # noqa: C901 - a child's code is one function
-    """Increment the counter under the lock for ever, and write a history; by tasks, by threads, or recklessly."""
+    """Increments the counter under the lock forever, and writes a history; with tasks, with threads, or without the lock."""
     import asyncio
     import json
     import os
@@ -115,7 +115,7 @@ def work(parent: Any, kind: str, url: str, directory: str) -> None:  # noqa: C90
         def remaining(self) -> float:
             return 60
 
-    def recklessly() -> None:
+    def without_lock() -> None:
         while True:
             begun = begin(Nothing())
             time.sleep(0.002)
@@ -125,7 +125,7 @@ def work(parent: Any, kind: str, url: str, directory: str) -> None:  # noqa: C90
     if kind == "async":
         asyncio.run(by_tasks())
     else:
-        (by_threads if kind == "blocking" else recklessly)()
+        (by_threads if kind == "blocking" else without_lock)()
 
 
 @dataclass(frozen=True, order=True)
@@ -274,7 +274,7 @@ def test_processes_whose_holders_are_killed_at_random_never_hold_at_once_and_los
             victim = eventually(lambda: (pid := holder_of(locks)) in scene.running and pid, every=0.001)
             scene.kill(victim)
             killed[victim] = recorder.now()
-            # The dead one's lock is free within its ttl: another process continues counting.
+            # The dead holder's lock is free within its ttl: another process continues counting.
             before = scene.counter()
             eventually(lambda before=before: scene.counter() > before + 1)
             scene.start(random.choice(["async", "blocking"]))

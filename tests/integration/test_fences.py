@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KINDS = ["async", "blocking", "async redis-py", "blocking redis-py"]
 LOCK, FENCE = "lock:{deal}", "lock:{deal}:fence"
 
-# What a server forgets and remembers depends on its flavour; how a client asks does not.
+# The persistence of a server depends on its flavour; the requests of a client do not.
 on_each_server = pytest.mark.parametrize(
     ("flavour", "kind"),
     [*((SERVERS[0], kind) for kind in KINDS), *((other, "async") for other in SERVERS[1:])],
@@ -101,7 +101,7 @@ async def test_fences_grow_with_every_grant_however_the_one_before_ended(
             await after.release()
             fences += [lease.fence for lease in (released, taken, by_force, expired, after)]
         assert grows(fences), fences
-        assert 86_000 < any_server.call("TTL", FENCE) < 3 * 86_400  # kept long enough, and not for ever
+        assert 86_000 < any_server.call("TTL", FENCE) < 3 * 86_400  # kept long enough, and not forever
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,4 @@
-"""Hand-over when something fails: lost pushes, cuts, restarts, stopped and dead waiters. No waiter waits for ever (L1, L2, L4).
+"""Hand-over when something fails: lost pushes, cuts, restarts, stopped and dead waiters. No waiter waits forever (L1, L2, L4).
 
 Nothing here must happen fast: that a waiter was notified shows by its having polled too seldom to know, and that it
 looked shows by pushes that were swallowed.
@@ -40,7 +40,7 @@ QUEUE = "lock:{deal}:queue"
 SELDOM = 60.0
 """An interval that does not pass within a test: a waiter that gets the lock was notified."""
 SOON = 40.0
-"""What only a hang exceeds, and less than the first look of those who look at `SELDOM` (after 48 s), or than a ttl."""
+"""A limit that only a hang exceeds; less than a ttl, and than the first poll of clients with the interval `SELDOM` (48 s)."""
 CLAIM_WINDOW = 2.0
 
 
@@ -79,7 +79,7 @@ async def soon(call: Any) -> Any:
 
 @pytest.mark.parametrize("flavour", SERVERS)
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_waiter_is_told_and_need_not_look(
+async def test_a_waiter_is_notified_without_a_poll(
     own_server: Callable[..., Server], flavour: str, kind: str
 ) -> None:
     """The control for what follows: with pushes, no look is needed."""
@@ -150,7 +150,7 @@ async def test_a_waiter_looks_when_the_lease_before_it_ends(
 async def test_with_every_push_dropped_a_lock_with_renewal_is_claimed_too(
     valkey: Server, proxy: Proxy, kind: str
 ) -> None:
-    """A grant that was only seen by looking starts with what is left of the claim window."""
+    """A grant that a poll finds starts with the rest of the claim window."""
     through = proxy(valkey)
     through.drop_pushes()
     async with (
@@ -197,8 +197,8 @@ async def test_a_user_without_permission_to_subscribe_is_warned_once_and_waits_b
     assert len(warnings) == 1, warnings
 
 
-async def test_a_take_right_behind_the_hand_over_is_noticed(valkey: Server, proxy: Proxy) -> None:
-    """Both news and the answer in between arrive in one piece, while the waiter turns into a holder."""
+async def test_a_take_right_after_the_hand_over_is_not_missed(valkey: Server, proxy: Proxy) -> None:
+    """Both notifications and the reply in between arrive in one read, while the waiter becomes the holder."""
     through = proxy(valkey)
     async with (
         client("async", valkey.url) as others,
@@ -217,8 +217,8 @@ async def test_a_take_right_behind_the_hand_over_is_noticed(valkey: Server, prox
             valkey.call("PUBLISH", f"leasehold:{locks.store_access.transport.channel}", "taken 4000000000")
         arrived = through.bytes["replies"]
         through.flow("replies")
-        eventually(lambda: through.bytes["replies"] > arrived + 1000)  # while the loop stands still
-        # A grant that was taken before it was notified does not count: the waiter goes on waiting.
+        eventually(lambda: through.bytes["replies"] > arrived + 1000)  # while the loop is blocked
+        # A grant that was taken before it was notified does not count: the waiter keeps waiting.
         await until_waiting(valkey, 1)
         assert not waiting.done()
         await taken.release()
@@ -253,7 +253,7 @@ async def test_a_waiter_whose_connection_is_cut_gets_the_lock_after_it_is_back(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_waiter_who_cannot_come_back_says_so_and_leaves_no_trace(
+async def test_a_waiter_that_cannot_reconnect_raises_and_leaves_no_trace(
     valkey: Server, proxy: Proxy, kind: str
 ) -> None:
     through = proxy(valkey)
@@ -278,7 +278,7 @@ async def test_a_waiter_who_cannot_come_back_says_so_and_leaves_no_trace(
 
 
 async def serve_all(waiting: dict[int, asyncio.Task[Any]]) -> list[int]:
-    """Who gets the lock, in turn; each gives it back at once, and it is never held twice."""
+    """The holders in order; each releases at once, and the lock never has two holders."""
     served: list[tuple[int, int]] = []
 
     async def serve(number: int, task: asyncio.Task[Any]) -> None:
@@ -330,7 +330,7 @@ async def test_waiters_go_on_after_the_server_was_killed_and_restarted(
 
 
 @pytest.mark.parametrize("fault", ["FLUSHALL", "SCRIPT FLUSH", "CLIENT PAUSE"])
-async def test_waiters_go_on_when_the_server_forgets_or_pauses(
+async def test_waiters_continue_after_a_loss_of_data_or_a_pause_of_the_server(
     own_server: Callable[..., Server], fault: str
 ) -> None:
     server = own_server()
@@ -355,7 +355,7 @@ async def test_waiters_go_on_when_the_server_forgets_or_pauses(
 
 
 def wait_in_a_child(parent: Any, kind: str, url: str, renew: bool) -> None:
-    """Wait for the lock, report it, and release it when the test says so."""
+    """Waits for the lock, reports it, and releases it on the test's request."""
     import asyncio
 
     import leasehold
@@ -394,7 +394,7 @@ def check_claim_windows(holds: list[GrantedHold]) -> None:
 @pytest.mark.parametrize(
     ("kind", "renew"), [("async", False), ("async", True), ("blocking", False), ("blocking", True)]
 )
-async def test_a_stopped_waiter_that_is_granted_is_passed_over_and_does_not_believe_it_holds(
+async def test_a_stopped_waiter_that_is_granted_is_skipped_and_does_not_count_as_holder(
     valkey: Server, spawn: Callable[..., Child], kind: str, renew: bool
 ) -> None:
     async with client("async", valkey.url) as locks:
@@ -474,7 +474,7 @@ async def test_a_waiter_that_dies_costs_its_claim_window_and_no_more(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_holder_stopped_past_its_ttl_loses_the_lock_to_who_waits(
+async def test_a_holder_stopped_past_its_ttl_loses_the_lock_to_the_waiter(
     valkey: Server, spawn: Callable[..., Child], kind: str
 ) -> None:
     def hold(parent: Any, url: str) -> None:

@@ -93,7 +93,7 @@ async def test_waiters_in_many_processes_are_served_in_their_order_also_when_som
         held = await locks.acquire("deal", ttl=300)
         children: list[Child] = []
         for size in sizes:
-            # One after another, so that those who will be dead stand between the living.
+            # One after another, so that the waiters that die are between live ones.
             child = spawn(wait_many, valkey.url, str(log), size)
             assert await child.aread() == {"ready": True}
             children.append(child)
@@ -117,7 +117,7 @@ async def test_waiters_in_many_processes_are_served_in_their_order_also_when_som
         assert len(places) == 3 * many, "a waiter was not served, or a dead one was"
         assert len(set(places)) == len(places), "a waiter was served twice"
         assert not any(one["is_lost"] for one in served)
-        # Who was stopped by the machine for longer than its claim window has come again, later.
+        # A waiter that the machine paused for longer than its claim window has joined again, later.
         assert displaced(places) <= len(places) // 10
         assert [one["fence"] for one in served] == sorted(one["fence"] for one in served)
         info = await locks.inspect("deal")
@@ -420,7 +420,7 @@ def test_holders_of_several_locks_in_any_order_never_block_each_other_for_good(
         before = rounds()
         eventually(lambda b=before: rounds() > b + 20)
         children.pop(random.randrange(len(children))).kill()  # wherever it is
-        # The dead one's locks are free within their ttl, and there is no deadlock.
+        # The dead process's locks are free within their ttl, and there is no deadlock.
         before = rounds()
         eventually(lambda b=before: rounds() > b + 20)
         children.append(start(random.choice(["async", "blocking"])))

@@ -1,4 +1,4 @@
-"""Work that is done once, when things break in the middle of it."""
+"""`once` under faults: killed processes, lost replies, an absent store."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def test_work_that_was_done_is_not_done_again_after_an_outage_that_its_lea
 
 
 @pytest.mark.parametrize("kind", ["async", "blocking"])
-async def test_a_lease_whose_result_may_not_have_been_kept_is_left_to_end_by_itself(
+async def test_a_lease_whose_result_may_not_have_been_kept_is_left_to_expire(
     valkey: Server, proxy: Callable[[Server], FaultProxy], kind: str
 ) -> None:
     through = proxy(valkey)
@@ -147,7 +147,7 @@ async def test_a_lease_whose_result_may_not_have_been_kept_is_left_to_end_by_its
     def work() -> str:
         through.refuse()
         through.cut()
-        # As a renewal does that arrives and whose answer is lost.
+        # As after a renewal that arrives and whose reply is lost.
         assert valkey.call("PEXPIRE", "idempotency:{payout:42}:lock", 600_000) == 1
         return "paid"
 
@@ -157,7 +157,7 @@ async def test_a_lease_whose_result_may_not_have_been_kept_is_left_to_end_by_its
         through.refuse(False)
         with pytest.raises(leasehold.InProgress):
             await _until_reachable(locks.once, "payout:42", lambda: "again", wait=0)
-    # Closing has waited for all that was to be given back.
+    # `close` has waited for all releases.
     assert valkey.call("EXISTS", "idempotency:{payout:42}:lock") == 1
 
 
@@ -204,7 +204,7 @@ async def test_a_result_that_was_kept_is_not_reported_as_lost_by_a_concurrent_re
 async def test_a_result_that_is_there_is_returned_although_the_wait_is_over(
     valkey: Server, kind: str
 ) -> None:
-    """The lock has gone on to another waiter: one that has not looked yet, or that has died."""
+    """The lock was handed over to another waiter, which has not polled yet, or has died."""
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def work() -> str:

@@ -63,7 +63,7 @@ async def client(kind: str, server: Server, looks_every: float) -> AsyncIterator
 
 
 class Round:
-    """One race for one lock, and what is known of it."""
+    """One race for one lock, and its history."""
 
     def __init__(self, name: str, one: Any, other: Any) -> None:
         self.name = name
@@ -102,8 +102,8 @@ class Round:
         self.note(who, "take", since, fence=lease.fence, expects=expects)
         return lease
 
-    async def tell(self, who: str, what: What, call: Awaitable[Any]) -> str:
-        """Release or renew; what the caller was told."""
+    async def finish(self, who: str, what: What, call: Awaitable[Any]) -> str:
+        """Releases or renews; returns the outcome that the caller got."""
         since, said = time.monotonic(), "yes"
         try:
             await call
@@ -117,7 +117,7 @@ class Round:
         self.steps.append(Step(who, what, since, **fields))
 
     async def until_waiting(self, waiters: int, *who: str) -> None:
-        """Until so many wait, which ``who`` are the only ones to do."""
+        """Waits until the queue has this length; only ``who`` wait."""
         await eventually_async(lambda: self._waits(waiters), every=0.001)
         self.joined |= dict.fromkeys(who, time.monotonic())
 
@@ -149,12 +149,12 @@ async def race(*calls: Coroutine[Any, Any, Any]) -> list[Any]:
 
 async def take_against_release(game: Round) -> None:
     held = await game.hold(game.one, "A")
-    await race(game.tell("A", "release", held.release()), game.take(game.other, "T"))
+    await race(game.finish("A", "release", held.release()), game.take(game.other, "T"))
 
 
 async def take_against_renew(game: Round) -> None:
     held = await game.hold(game.one, "A")
-    said, _ = await race(game.tell("A", "renew", held.renew()), game.take(game.other, "T"))
+    said, _ = await race(game.finish("A", "renew", held.renew()), game.take(game.other, "T"))
     assert said in {"yes", "taken"}
     assert await held.lost(10) == "taken"
 
@@ -172,12 +172,12 @@ async def take_against_take(game: Round) -> None:
 
 
 async def take_against_hand_over(game: Round) -> None:
-    """One waits. If the release comes first, it has the lock for a moment, and asks again if it never knew."""
+    """One waits. If the release is first, the waiter holds the lock for a moment, and repeats if its grant got lost."""
     held = await game.hold(game.one, "A")
     waiting = asyncio.create_task(game.hold(game.other, "W"))
     await game.until_waiting(1)
-    _, taken = await race(game.tell("A", "release", held.release()), game.take(game.one, "T"))
-    await game.tell("T", "release", taken.release())
+    _, taken = await race(game.finish("A", "release", held.release()), game.take(game.one, "T"))
+    await game.finish("T", "release", taken.release())
     lease = await waiting
     if lease.fence < taken.fence:
         assert await lease.lost(10) == "taken"
@@ -195,10 +195,10 @@ async def cancel_against_grant(game: Round) -> None:
         await asyncio.sleep(random.random() * 0.003)  # as long as a release takes, and what comes of it
         cancelled.cancel()
 
-    await race(game.tell("A", "release", held.release()), cancel())
+    await race(game.finish("A", "release", held.release()), cancel())
     lease = await cancelled
     if lease is not None:
-        await game.tell("B", "release", lease.release())
+        await game.finish("B", "release", lease.release())
     await patient
 
 
@@ -225,11 +225,11 @@ async def expiry_against_renew(game: Round) -> None:
 async def come_and_go(game: Round, locks: Any, who: str, mode: Mode = "exclusive") -> None:
     lease = await game.hold(locks, who, mode=mode)
     await asyncio.sleep(0)
-    await game.tell(who, "release", lease.release())
+    await game.finish(who, "release", lease.release())
 
 
 async def release_against_joining(game: Round) -> None:
-    """Both who come wait, or do not; each holder releases. In some rounds they are known to have come."""
+    """Both newcomers wait, or do not; each holder releases. In some rounds both have joined before the race."""
     held = await game.hold(game.one, "A")
     first = asyncio.create_task(come_and_go(game, game.one, "B"))
     is_known = random.randrange(3)
@@ -238,12 +238,12 @@ async def release_against_joining(game: Round) -> None:
     second = asyncio.create_task(come_and_go(game, game.other, "C"))
     if is_known == 2:
         await game.until_waiting(2, "C")
-    await at_random(game.tell("A", "release", held.release()))
+    await at_random(game.finish("A", "release", held.release()))
     await asyncio.gather(first, second)
 
 
 async def reader_against_writer(game: Round) -> None:
-    """On a free lock, behind a writer, or behind a reader and a writer who waits for it."""
+    """On a free lock, behind a writer, or behind a reader and a waiting writer."""
     calls = [come_and_go(game, game.one, "R", "shared"), come_and_go(game, game.other, "S", "shared")]
     writer = come_and_go(game, game.other, "W")
     before = random.choice(["nobody", "exclusive", "shared"])
@@ -251,7 +251,7 @@ async def reader_against_writer(game: Round) -> None:
         await race(writer, *calls)
         return
     held = await game.hold(game.one, "A", mode=before)
-    calls.append(game.tell("A", "release", held.release()))
+    calls.append(game.finish("A", "release", held.release()))
     if before == "exclusive":
         await race(writer, *calls)
         return
@@ -312,7 +312,9 @@ async def run_races(server: Server, run: Callable[[Round], Awaitable[None]], rou
                 seen["delayed"] += 1
                 continue
             orders = check(game.history)
-            assert run not in TELLING or len(orders) == 1, f"told too little: {game.history}"
+            assert run not in TELLING or len(orders) == 1, (
+                f"the outcomes do not determine the order: {game.history}"
+            )
             seen[" ".join(f"{step.who} {step.what}" for step in orders[0])] += 1
         # When a cancelled waiter left is not to be seen: before the grant explains as much as after it.
         was_race = run is cancel_against_grant or len(set(seen) - {"delayed"}) > 1
@@ -353,7 +355,7 @@ EXPLICABLE = {
     "released, then taken": history(
         HELD, step("A", "release", 2, 4), step("T", "take", 2, 4, fence=2), held={2}
     ),
-    "taken, then told so": history(
+    "taken, then notified": history(
         HELD, step("A", "release", 2, 4, said="taken"), step("T", "take", 2, 4, fence=2), held={2}
     ),
     "two takers who expect the same": history(
@@ -389,7 +391,7 @@ EXPLICABLE = {
 INEXPLICABLE = {
     "the earlier of two takers holds": history(*TWO_TAKES, held={2}),
     "both takers hold": history(*TWO_TAKES, held={2, 3}),
-    "nobody holds after two takes": history(*TWO_TAKES),
+    "no holder after two takes": history(*TWO_TAKES),
     "released by its holder after it was taken": history(
         HELD, step("T", "take", 2, 3, fence=2), step("A", "release", 4, 5), held={2}
     ),

@@ -42,7 +42,7 @@ def grows(lease: leasehold.Lease | blocking.Lease, seconds: float) -> Callable[[
 
 
 def hold_in_thread(url: str, growth: float, *, ttl: float, timeout: float = 2) -> None:
-    """A blocking holder, who keeps its lock until renewals have moved its end by so much."""
+    """A blocking holder that keeps its lock until renewals have moved its end by so much."""
     with blocking.connect(url, timeout=timeout) as locks, locks.lock("threads", ttl=ttl) as lease:
         eventually(grows(lease, growth))
 
@@ -165,7 +165,7 @@ async def test_neither_renewal_nor_watchdog_brings_a_lost_lease_back(valkey: Ser
             lease.renew()
 
 
-async def test_a_server_that_lost_its_data_is_noticed_at_the_next_renewal(
+async def test_the_next_renewal_finds_that_the_server_lost_its_data(
     own_server: Callable[..., Server],
 ) -> None:
     server = own_server()
@@ -202,7 +202,7 @@ async def test_the_lock_of_a_killed_holder_is_free_within_its_ttl(
 # Traps 6 and 8: the clock decides
 
 
-async def test_a_starved_loop_knows_at_once_that_its_lease_is_lost(valkey: Server) -> None:
+async def test_a_starved_loop_sees_at_once_that_its_lease_is_lost(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         with pytest.raises(LeaseLost, match="expired"):
             async with locks.lock("deal", ttl=0.3) as lease:
@@ -326,7 +326,7 @@ async def test_a_loss_is_reported_in_time_though_the_store_is_silent(
             assert await asyncio.to_thread(lease.lost, LIMIT) == "expired"
             told_after = time.monotonic() - started_at
             through.flow()
-    # The deadline decides, and not the patience with the store.
+    # The deadline decides, not the timeout of the store.
     print(f"reported {told_after:.2f} s after the store fell silent, with a ttl of 1 s")
 
 

@@ -1,4 +1,4 @@
-"""Servers that die, refuse, forget their scripts or are none at all: the right error, in time, nothing hangs."""
+"""Servers that die, refuse, lose their scripts or are no servers: the right error, in time, without a hang."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def client(kind: str, url: str, *, enter: bool = True, **options: Any) -> 
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """What the error says it came from, nearest first."""
+    """The causes of an error, nearest first."""
     chain: list[BaseException] = []
     while error.__cause__ is not None:
         error = error.__cause__
@@ -372,7 +372,7 @@ async def test_a_web_server_is_refused_as_not_being_redis(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_server_that_says_nothing_is_unavailable(kind: str) -> None:
+async def test_a_silent_server_is_unavailable(kind: str) -> None:
     with listener(say_nothing) as url:
         await failure(kind, url, StoreUnavailable, OSError)  # a TimeoutError is one
 
@@ -387,7 +387,7 @@ async def test_a_server_that_hangs_up_is_unavailable_and_not_refusing(kind: str,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_plain_server_asked_for_tls_fails_in_time(valkey: Server, kind: str) -> None:
+async def test_a_tls_connection_to_a_plain_server_fails_in_time(valkey: Server, kind: str) -> None:
     with pytest.raises(StoreError) as raised:
         async with (
             asyncio.timeout(LIMIT),

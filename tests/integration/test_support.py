@@ -1,4 +1,4 @@
-"""The tools of tests/support do what they say: a fault that does not happen proves nothing."""
+"""The tools of tests/support work: a fault that does not occur proves nothing."""
 
 # (parameters of a test may be booleans; a child's function brings its own imports)
 
@@ -103,7 +103,7 @@ def test_a_killed_server_comes_back_on_its_port_with_what_was_on_disk(
 
 @pytest.mark.parametrize("appendonly", [False, True])
 @pytest.mark.parametrize("flavour", SERVERS)
-def test_a_server_rolled_back_to_a_snapshot_forgets_later_writes(
+def test_a_server_rolled_back_to_a_snapshot_loses_later_writes(
     own_server: Callable[..., Server], flavour: str, appendonly: bool
 ) -> None:
     server = own_server(flavour, appendonly=appendonly)
@@ -348,7 +348,7 @@ def test_dropped_pushes_never_arrive_and_everything_else_does(
         assert one.receive() == [b"message", b"news", b"last"]
 
 
-def test_a_server_that_dies_behind_the_proxy_is_noticed(
+def test_the_death_of_a_server_behind_the_proxy_closes_connections(
     own_server: Callable[..., Server], proxy: Proxy
 ) -> None:
     server = own_server()
@@ -450,7 +450,7 @@ def test_a_child_reports_listens_pauses_and_dies(spawn: Callable[..., Child]) ->
     assert child.read()["n"] == 42
     child.pause()
     child.send(1)
-    with pytest.raises(AssertionError, match="said nothing"):
+    with pytest.raises(AssertionError, match="sent nothing"):
         child.read(timeout=0.05)
     child.resume()
     assert child.read()["n"] == 43
@@ -473,7 +473,7 @@ async def test_an_async_child_and_one_that_fails(spawn: Callable[..., Child]) ->
         await broken.aread()
 
 
-async def test_waiting_in_vain_says_what_for() -> None:
+async def test_a_failed_wait_names_its_condition() -> None:
     with pytest.raises(AssertionError, match="1 == 2"):
         eventually(lambda: 1 == 2, within=0.02)
     with pytest.raises(AssertionError, match="the moon"):

@@ -138,7 +138,7 @@ async def test_a_request_and_its_locks_are_in_the_trace_of_the_calling_process(
     assert acquire["attributes"]["leasehold.name"] == document
 
     others = [span for span in spans if span["trace"] != request["trace"]]
-    assert "POST /api/auth/register" in [span["name"] for span in others], "it said nothing of a trace"
+    assert "POST /api/auth/register" in [span["name"] for span in others], "a request without a trace"
     assert {span["parent"] for span in others if span["name"].startswith("POST")} == {None}
 
 

@@ -40,7 +40,7 @@ def scrape(served: Served) -> Scrape:
 
 
 async def script(served: Served) -> list[str]:
-    """Ana edits, Ben finds it busy and takes it, Ana's heartbeat is refused. What must not be told of it."""
+    """Ana edits, Ben finds it busy and takes it, Ana's heartbeat is refused. Returns the values that metrics must not contain."""
     # A connection for each request, so that every worker gets some of them.
     async with (
         served.client(headers={"Connection": "close"}) as client,
@@ -67,7 +67,7 @@ async def script(served: Served) -> list[str]:
 
 
 async def check_figures(running: Served) -> None:
-    """Play the script, and compare what it added to the figures."""
+    """Plays the script, and compares the increments of the metrics."""
     before = scrape(running)
     secrets = await script(running)
     found = scrape(running)
@@ -154,7 +154,7 @@ async def test_with_a_token_the_servers_own_port_has_the_metrics(service: Served
         assert (refused.status_code, "leasehold_" in refused.text) == (401, False)
     answer = httpx.get(where, headers=BEARER, timeout=LIMIT)
     assert answer.headers["cache-control"] == "no-store"
-    # Whichever worker answers, it tells of both.
+    # The response of either worker contains both.
     assert count(answer) - before == 10
 
 

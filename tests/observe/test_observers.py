@@ -43,7 +43,9 @@ async def test_nothing_is_observed_before_an_observer_is_added(valkey: Server) -
         await early.release()
     assert told.outcomes() == [("lock", "release", "success")]
     (end,) = told.events
-    assert end == LeaseEnded("lock", "early", early.fence, "released", None), "nobody saw it begin"
+    assert end == LeaseEnded("lock", "early", early.fence, "released", None), (
+        "an observer added after the start"
+    )
 
 
 async def test_a_grant_has_its_fence_and_an_end_the_time_held(valkey: Server) -> None:
@@ -113,7 +115,7 @@ async def test_a_loss_found_at_the_release_is_observed(valkey: Server) -> None:
     async with leasehold.connect(valkey.url) as locks:
         locks.lookout.add(told := Recorder())
         lease = await locks.acquire("a")
-        valkey.call("FLUSHALL")  # nobody can be told of that
+        valkey.call("FLUSHALL")  # this causes no notification
         with pytest.raises(leasehold.LeaseLost):
             await lease.release()
     assert told.ends() == [("a", "released")], "in good faith"

@@ -117,7 +117,7 @@ class TestToml:
         moved = Purposes.from_toml(toml('[purposes.payout]\npattern = "v2:payout:{deal_id}"'), base=STANDARD)
         assert moved["payout"].lock_name(deal_id=1) == "v2:payout:1"
 
-    def test_a_file_that_is_missing_or_not_toml_is_told_by_name(self, toml, tmp_path) -> None:
+    def test_a_missing_or_invalid_file_is_named_in_the_error(self, toml, tmp_path) -> None:
         with pytest.raises(InvalidRequest, match=r"nowhere\.toml cannot be read"):
             Purposes.from_toml(tmp_path / "nowhere.toml")
         with pytest.raises(InvalidRequest, match=r"locks\.toml is not TOML"):
@@ -201,7 +201,7 @@ class TestEnvironment:
         with pytest.raises(InvalidRequest, match=told):
             Purposes.from_environ(environ, base=STANDARD)
 
-    def test_all_of_it_is_told_together(self) -> None:
+    def test_all_errors_are_reported_together(self) -> None:
         with pytest.raises(InvalidRequest, match="the environment has 3 problems:") as caught:
             Purposes.from_environ(
                 {

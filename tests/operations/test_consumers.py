@@ -150,7 +150,7 @@ async def test_messages_with_the_same_lock_are_processed_one_at_a_time(setup, lo
     async with consuming(setup, locks, handle, purpose="patient"):
         for number in range(8):
             await setup.publish({"deal_id": 42, "number": number})
-        # Some may be done more than once: whoever waits for the lock for too long is delivered again meanwhile.
+        # Some may be done more than once: a message that waits for the lock for too long is redelivered.
         await eventually_async(lambda: set(done) == set(range(8)))
         await eventually_async(lambda: len(setup.acknowledged) == 8)
         await is_free(locks, "deal:42")
@@ -206,7 +206,7 @@ async def test_the_message_of_a_killed_worker_is_processed_by_another(valkey, lo
 
 
 async def is_free(locks: leasehold.Client, name: str) -> None:
-    """Until the last handler's lock was given back; what follows that, the acknowledgement, a stop waits for."""
+    """Waits until the last handler's lock was released; a stop waits for the acknowledgement that follows."""
 
     async def free() -> bool:
         return not (await locks.inspect(name)).is_held

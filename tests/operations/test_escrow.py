@@ -49,7 +49,7 @@ MONEY = {
     "accepted deposits are not what was received",
     "total money changed",
 }
-"""What can be wrong with the books; the rest is left undone, or told twice."""
+"""Errors in the books; other findings are work left undone, or reported twice."""
 
 
 def run_load(*options: str) -> tuple[int, dict[str, Any]]:
@@ -115,7 +115,7 @@ def test_without_fence_checks_the_same_faults_ruin_the_books(
 
 
 class Service:
-    """The service in this process: requests, and a worker that does what is queued when asked to."""
+    """The service in this process: requests, and a worker that does queued work on request."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -243,8 +243,8 @@ UNUSABLE = {
         "kind": "deposit",
         "fields": '{"deal_id": 1, "tx_hash": "0x2", "amount": "all"}',
     },
-    "fields that nobody knows": {"kind": "payout", "fields": '{"deal": 1}'},
-    "a kind that nobody knows": {"kind": "gift", "fields": "{}"},
+    "unknown fields": {"kind": "payout", "fields": '{"deal": 1}'},
+    "an unknown kind": {"kind": "gift", "fields": "{}"},
     "no kind": {"fields": "{}"},
     "no fields": {"kind": "payout"},
     "no JSON": {"kind": "payout", "fields": "{"},
@@ -286,7 +286,7 @@ async def test_a_deal_of_unknown_accounts_is_a_client_error_and_not_a_busy_datab
 
 
 class FromServer(Exception):
-    """What asyncpg raises: the state says what it is."""
+    """An error as asyncpg raises it, with its SQLSTATE."""
 
     def __init__(self, sqlstate: str) -> None:
         self.sqlstate = sqlstate

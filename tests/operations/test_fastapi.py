@@ -329,7 +329,7 @@ async def test_over_real_http_one_request_holds_the_lock_and_the_others_get_409(
             assert [each.status_code for each in answers] == [409] * 5
             assert all(each.headers["content-type"] == "application/problem+json" for each in answers)
         assert (await client.post("/deals/9")).status_code == 200
-        # The response is sent first and the lock given back after it, so it may take a moment to be free.
+        # The response is sent before the release, so the lock may become free a moment later.
         await eventually_async(lambda: _is_free(ops))
 
 

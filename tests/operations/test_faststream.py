@@ -39,7 +39,7 @@ DEAL = {"deal_id": 42}
 
 
 class Partition:
-    """What a Kafka consumer was told to do: to commit, or to go back."""
+    """The calls of a Kafka consumer: commit, or seek back."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -169,7 +169,7 @@ class TestKafka:
     async def test_a_lock_that_the_handler_could_not_get_is_a_reason_to_come_again(self, ops) -> None:
         async def handle(body: dict[str, int]) -> None:
             async with ops.purpose("nightly"):
-                pytest.fail("it is held by somebody else")
+                pytest.fail("it is held by another client")
 
         async with kafka(ops, handle) as (broker, partition), ops.purpose("nightly"):
             await broker.publish(DEAL, "deals")
@@ -199,7 +199,7 @@ class TestKafka:
         retried = []
 
         async def handle(body: dict[str, int]) -> None:
-            pytest.fail("it is held by somebody else")
+            pytest.fail("it is held by another client")
 
         async def retry(message: StreamMessage[Any]) -> None:
             retried.append(await message.decode())
@@ -211,7 +211,7 @@ class TestKafka:
 
     async def test_a_retry_topic_that_fails_loses_nothing(self, ops) -> None:
         async def handle(body: dict[str, int]) -> None:
-            pytest.fail("it is held by somebody else")
+            pytest.fail("it is held by another client")
 
         async def retry(message: StreamMessage[Any]) -> None:
             raise ConnectionError("no broker")
@@ -336,7 +336,7 @@ class TestOnce:
             partition,
         ):
             for _ in range(2):
-                with suppress(AckMessage):  # says that nothing is to be published; a running broker heeds it
+                with suppress(AckMessage):  # a running broker then publishes nothing
                     await broker.publish(DEAL, "deals")
             assert (len(done), partition.told) == (1, ["commit"] * 2)
 
@@ -415,7 +415,7 @@ class TestOnce:
         gate.set()
         await elsewhere
 
-    async def test_a_key_that_says_nothing_is_an_error_and_nothing_runs(self, ops) -> None:
+    async def test_an_empty_key_is_an_error_and_nothing_runs(self, ops) -> None:
         async def handle(body: dict[str, int]) -> None:
             pytest.fail("it ran")
 

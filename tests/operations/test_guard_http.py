@@ -110,7 +110,7 @@ async def test_the_fence_of_a_lease_reaches_the_row_and_a_stale_one_raises_stale
 
 
 def _still_sure_of_itself(lease: Any) -> Any:
-    """The lease as its holder sees it who was paused right after looking."""
+    """The lease as seen by a holder that was paused right after the check."""
     from copy import copy
 
     paused = copy(lease)

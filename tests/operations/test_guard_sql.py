@@ -251,13 +251,13 @@ async def test_an_object_loaded_for_update_may_be_changed_and_flushed_in_the_sam
 
 
 async def read_only(database: Database, fence: int) -> Deal:
-    """Reading as somebody would who compares fences only at the write."""
+    """Reads as an application that compares fences only at the write."""
     del fence
     return await stored(database)
 
 
 async def two_holders_add_ten(database: Database, read: Callable[..., Any]) -> list[int]:
-    """The older one is paused after its read, and writes between the newer one's read and write; who was acknowledged."""
+    """The older one is paused after its read, and writes between the newer one's read and write; returns the acknowledged writes."""
     acknowledged = []
     amounts = {fence: (await read(database, fence)).amount for fence in (1, 2)}
     for fence in (1, 2):
@@ -388,7 +388,7 @@ async def test_an_invalid_key_is_refused(database: Database) -> None:
 
 async def test_an_invalid_session_is_refused(database: Database) -> None:
     makers = (database.engine, None, sessionmaker(), async_sessionmaker())
-    for session in makers:  # a maker would make a session that nobody commits
+    for session in makers:  # a maker would create a session that is never committed
         with pytest.raises(InvalidRequest, match="session must be a SQLAlchemy Session or AsyncSession"):
             guarded_update(session, Deal, 42, 7, {"amount": 1})
 
@@ -459,7 +459,7 @@ async def test_the_object_in_the_session_is_up_to_date_after_a_guarded_update(da
 async def test_loading_for_update_refreshes_objects_of_the_session(database: Database) -> None:
     async with database.session() as session:
         deal = await settle(session.get(Deal, 42))
-        await settle(session.commit())  # SQLite: or else nobody could write
+        await settle(session.commit())  # SQLite: otherwise no other connection could write
         await write(database, 6, {"amount": 50})
         again = await settle(load_for_update(session, Deal, 42, 7, options=[selectinload(Deal.owner)]))
         assert again is deal

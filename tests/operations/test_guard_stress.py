@@ -22,7 +22,7 @@ GUARDED, ONLY_AT_THE_WRITE, OFF = "guarded", "only at the write", "off"
 
 
 def work(parent: Any, store_url: str) -> None:
-    """Counts up, one step at a time as the test says: "begin" acquires and reads, "write" writes what was read plus one."""
+    """Counts up, one step at a time on the test's request: "begin" acquires and reads, "write" writes what was read plus one."""
     from sqlalchemy import BigInteger, Integer, create_engine, update
     from sqlalchemy.orm import DeclarativeBase, Session, mapped_column
 
@@ -93,7 +93,7 @@ class Scene:
             return connection.execute(text("SELECT value FROM counters")).scalar_one()
 
     def round(self, number: int, guard: str) -> None:
-        """The one that is stopped goes on before the other one writes in even rounds, and after that in odd ones."""
+        """The stopped process continues before the other one writes in even rounds, and after it in odd ones."""
         stopped, other = self.children[number % 2], self.children[1 - number % 2]
         stopped.send([self._url, guard])
         older = stopped.read()

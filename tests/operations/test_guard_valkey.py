@@ -67,7 +67,7 @@ async def test_a_newer_fence_writes_and_an_older_one_is_refused(side: Side) -> N
         assert (refused.value.seen, refused.value.given) == (7, 6)
         await settle(guarded_set(client, "balance", "80", 7))  # the same holder again
         assert await settle(guarded_get(client, "balance", 7)) == b"80"
-        assert await settle(client.get("balance")) == b"80"  # a plain string for everybody else
+        assert await settle(client.get("balance")) == b"80"  # a plain string for other programs
 
 
 async def test_fences_as_large_as_real_ones_are_compared_exactly(side: Side) -> None:

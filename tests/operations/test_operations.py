@@ -53,7 +53,7 @@ class TestPurpose:
                 pass
         assert await locks.try_acquire("payout:42")
 
-    async def test_is_kept_alive_or_not_as_it_says(self, ops) -> None:
+    async def test_is_renewed_or_not_as_declared(self, ops) -> None:
         async with ops.purpose("deal", deal_id=1) as renewed:
             assert renewed.renews
         short = ops.purpose("short")
@@ -81,7 +81,7 @@ class TestPurpose:
             ([], {}),
         ],
     )
-    def test_what_is_wrong_is_told_before_anything_is_sent(self, name, parameters) -> None:
+    def test_errors_are_raised_before_anything_is_sent(self, name, parameters) -> None:
         nowhere = leasehold.connect("redis://127.0.0.1:1")
         with pytest.raises(InvalidRequest):
             Operations(nowhere, QUICK).purpose(name, **parameters)
@@ -105,7 +105,7 @@ class TestGuarded:
         assert not (await locks.inspect("deal:42")).is_held
         assert handle.__name__ == "handle"
 
-    async def test_gives_the_lease_to_whoever_asks_for_it(self, ops) -> None:
+    async def test_passes_the_lease_to_functions_that_declare_it(self, ops) -> None:
         @ops.guarded("deal")
         async def handle(deal_id: int, *, lease: leasehold.Lease) -> str:
             lease.check()

@@ -98,7 +98,9 @@ async def test_an_unknown_cookie_is_refused(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize("sent", PAGES)
 @pytest.mark.parametrize("verb", ["refresh", "logout"])
 @ON_SQLITE
-async def test_a_page_of_another_origin_is_refused(client: httpx.AsyncClient, verb: str, sent: str) -> None:
+async def test_a_request_without_our_csrf_header_is_refused(
+    client: httpx.AsyncClient, verb: str, sent: str
+) -> None:
     await register(client)
     answer = await client.post(f"/api/auth/{verb}", headers=PAGES[sent])
     assert_problem(answer, 403, "not_allowed")

@@ -182,7 +182,7 @@ async def test_the_checker_finds_a_store_that_compares_first_and_writes_later(se
     for _ in range(30):
         if await run_workers(CheckThenAct, [sessions], 15):
             return
-    pytest.fail("not noticed")
+    pytest.fail("the checker found no violation")
 
 
 async def test_of_twenty_saves_at_once_one_is_a_version_and_nineteen_are_drafts(

@@ -34,7 +34,7 @@ def test_the_address_that_is_shown_can_be_reached(host: str, shown: str, reached
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 300, "203.0.113.1"])
-def test_an_address_of_another_machine_is_explained(host: str) -> None:
+def test_a_host_that_is_no_local_address_is_explained(host: str) -> None:
     with pytest.raises(InvalidRequest, match="listen"):
         listen(Settings(host=host, port=0))
 

@@ -19,7 +19,7 @@ TESTS = Path(__file__).resolve().parents[1]
 KEPT_BY = {
     "every object is checked, by its own id": [
         "server/test_matrix.py::test_a_caller_without_permission_is_refused_and_nothing_changes",
-        "documents/test_access_control.py::test_the_policy_is_asked_at_every_call",
+        "documents/test_access_control.py::test_the_policy_is_called_for_every_request",
         "documents/test_routes.py::test_each_role_permits_what_it_should",
     ],
     "force-take and administration by role": [
@@ -94,7 +94,7 @@ KEPT_BY = {
     ],
     "cookies are for this site, and need a second token": [
         "server/test_accounts_login.py::test_the_refresh_token_is_only_in_a_cookie_for_our_path",
-        "server/test_accounts_refresh.py::test_a_page_of_another_origin_is_refused",
+        "server/test_accounts_refresh.py::test_a_request_without_our_csrf_header_is_refused",
         "server/test_accounts_refresh.py::test_the_csrf_header_alone_is_not_enough",
     ],
     "errors show no stack and nothing of others": [

@@ -72,7 +72,7 @@ async def test_a_connection_that_is_in_no_pool_is_closed_too(tmp_path: Path) -> 
     assert working() - before == set()
 
 
-async def test_many_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+async def test_many_engines_may_open_a_new_file_at_once(tmp_path: Path) -> None:
     """As workers do that start together. Without a busy timeout this fails in most rounds."""
     for number in range(10):
         engines = [open_engine(f"sqlite:///{tmp_path / f'{number}.sqlite'}") for _ in range(6)]

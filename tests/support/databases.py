@@ -41,7 +41,7 @@ class Database:
 
     @asynccontextmanager
     async def session(self, **options: Any) -> AsyncIterator[Any]:
-        """A session that is closed in the end, rolled back unless it was committed."""
+        """A session that is closed at the end, and rolled back unless it was committed."""
         session: Any = (AsyncSession if self.is_async else Session)(self.engine, **options)
         try:
             yield session

@@ -1,4 +1,4 @@
-"""Explaining what callers of a lock were told by one order of whole steps. Knows nothing of leasehold.
+"""Finds an order of atomic steps that explains the outcomes that callers of a lock got. Independent of leasehold.
 
 A history is what happened to one lock: steps, each done by the server at one moment between `since` and `until`,
 what the callers were told, and what the server showed in the end. `explanations` finds every order of the steps
@@ -43,7 +43,7 @@ class Step:
 class History:
     steps: tuple[Step, ...]
     held: frozenset[int]
-    """The fences of those who held the lock in the end, as the server showed it."""
+    """The fences of the holders at the end, as the server showed them."""
     waiters: int = 0
 
 
@@ -55,14 +55,14 @@ class _Lock:
     holders: tuple[tuple[str, Mode], ...] = ()
     queue: tuple[tuple[str, Mode], ...] = ()
     granted: tuple[str, ...] = ()
-    """In the order of the grants; a caller that lost it unnoticed and asked again is there twice."""
+    """In the order of the grants; a caller that lost it without notice and repeated its acquire is there twice."""
     ended: dict[str, str] = field(default_factory=dict)
 
     def holds(self, who: str) -> bool:
         return any(who == holder for holder, _ in self.holders)
 
     def after(self, step: Step) -> _Lock | None:
-        """The lock after one more step; None if it would have said something else."""
+        """The lock after one more step; None if its reply would have been different."""
         lock = replace(self, now=max(self.now, step.since))
         if lock.now > (step.until if step.joined_by is None else step.joined_by) or not lock.would_say(step):
             return None

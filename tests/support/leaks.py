@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _RUN = "TEST_RUN_ID"
 _ENDING = 20.0
-"""Seconds in which a process that was told to end may still be seen."""
+"""Seconds in which a process that was signalled to end may still exist."""
 
 _OUR_KEYS = ("lock:", "idempotency:", "doc_lock:", "file:", "file_session:")
 

@@ -82,7 +82,7 @@ class PostgresAddress:
 
 
 class Postgres(PostgresAddress):
-    """One server with one empty database, which forgets everything in the end and never waits for a disk."""
+    """One server with one empty database, which is deleted at the end and never syncs to disk."""
 
     def __init__(self) -> None:
         self._binaries = find_binaries()

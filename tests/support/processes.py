@@ -1,4 +1,4 @@
-"""Python code in a real child process, to be killed and paused, that talks JSON lines with the test."""
+"""Python code in a real child process, to be killed and paused, that exchanges JSON lines with the test."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Parent:
         print(json.dumps(fields), flush=True)
 
     def receive(self) -> Any:
-        """Wait for what the test says with `child.send(...)`; None when the test closed the line."""
+        """Waits for the next value that the test sends with `child.send(...)`; None when the test closed the pipe."""
         line = sys.stdin.readline()
         return json.loads(line) if line else None
 
@@ -102,7 +102,7 @@ class Child:
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._process.stdout], [], [], left)[0]:
-                raise AssertionError(f"the child said nothing for {timeout} s\n{self.stderr()}")
+                raise AssertionError(f"the child sent nothing for {timeout} s\n{self.stderr()}")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:
                 raise AssertionError(f"the child ended ({self.wait()}) without output\n{self.stderr()}")
@@ -111,7 +111,7 @@ class Child:
         try:
             return json.loads(line)
         except ValueError:
-            raise AssertionError(f"the child said something that is not JSON: {line!r}") from None
+            raise AssertionError(f"the child sent a line that is not JSON: {line!r}") from None
 
     async def aread(self, timeout: float = LIMIT) -> Any:
         """`read` for async tests."""

@@ -76,7 +76,7 @@ class FaultProxy:
         self._thread.call(self.latency.update, dict.fromkeys(_ways(direction), seconds))
 
     def stall(self, direction: Direction = "both") -> None:
-        """Silently hold everything back. Connections stay open, new ones are accepted, without any notice."""
+        """Holds all data back. Connections stay open, and new ones are accepted."""
         self._thread.call(self._stall, direction)
 
     def flow(self, direction: Direction = "both") -> None:

@@ -104,8 +104,8 @@ class ServerFailedError(Exception):
 
 
 def reserve_port() -> socket.socket:
-    """A socket bound to a free loopback port but not listening: the port is refused to clients and given to
-    nobody else, while a server with SO_REUSEADDR (all of ours) can still listen on it, again and again."""
+    """A socket bound to a free loopback port but not listening: clients are refused, and the kernel gives the port to
+    no other process, while a server with SO_REUSEADDR (all of ours) can still listen on it, again and again."""
     reservation = socket.socket()
     reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     reservation.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""PostgreSQL and the message brokers of a test run: started once, when the first test of any worker asks for them.
+"""PostgreSQL and the message brokers of a test run: started once, when the first test of any worker needs them.
 
 They belong to the process that the user started, and end with it. Workers ask for their addresses over a unix socket.
 """

@@ -1,4 +1,4 @@
-"""What a type checker knows of the public API. pyright checks this file; it is never run."""
+"""The public API as a type checker sees it. pyright checks this file; it is never run."""
 
 from __future__ import annotations
 

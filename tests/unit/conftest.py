@@ -1,4 +1,4 @@
-"""The virtual world, for every unit test that asks for it."""
+"""Fixtures of the virtual world."""
 
 from __future__ import annotations
 

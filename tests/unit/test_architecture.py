@@ -25,7 +25,7 @@ def test_the_tree_on_the_page_is_the_tree() -> None:
     assert shown(PAGE.read_text(encoding="utf-8")) == drawn(), "run make fix"
 
 
-def test_every_package_says_what_it_is_for() -> None:
+def test_every_package_has_a_docstring() -> None:
     assert [path for path, doc in packages().items() if not doc.endswith(".")] == []
 
 
@@ -42,7 +42,7 @@ def test_the_answers_to_where_is_it_are_paths() -> None:
     assert [answer for answer in answers if not paths_in(answer)] == []
 
 
-def test_a_stale_page_is_noticed() -> None:
+def test_a_stale_page_is_found() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert shown(page.replace("  core/", "  kernel/")) != drawn()
     assert shown(f"{BEGIN}a/{END}") == "a/"

@@ -83,7 +83,7 @@ def test_drift_is_one_percent_and_two_milliseconds(ttl):
 
 
 def test_the_remaining_time_of_an_earlier_grant_counts_and_not_its_ttl(world, store, engine):
-    """Asked again with the same token, the store tells what is left of the first grant."""
+    """For a repeated token the store returns the remaining time of the first grant."""
     store.answer("acquire", Later(0.5, SILENCE), granted(7, 0.4))
     started_at = world.now()
     lease = world.run(engine.acquire("a", **asking(ttl=1.0)))
@@ -117,7 +117,7 @@ def test_a_take_that_arrives_after_its_ttl_is_not_reported_as_held(world, store,
     assert lease.is_lost
 
 
-def test_silence_is_met_by_asking_again_with_the_same_token(world, store, engine):
+def test_a_timeout_is_followed_by_a_repetition_with_the_same_token(world, store, engine):
     store.answer("acquire", SILENCE, SILENCE, granted(7, 30))
     lease = world.run(engine.acquire("a", **asking()))
     assert len(store.asked("acquire")) == 3
@@ -174,7 +174,7 @@ def test_without_waiting_a_held_lock_is_busy_at_once(world, store, engine):
     assert len(store.calls) == 1
 
 
-def test_waiting_in_vain_ends_exactly_with_the_wait(world, store, engine):
+def test_a_timeout_comes_exactly_at_the_end_of_the_wait(world, store, engine):
     store.usual["acquire"] = HELD
     started_at = world.now()
     with pytest.raises(AcquireTimeout) as timeout:
@@ -258,7 +258,7 @@ def test_a_grant_that_was_reported_is_not_cleaned_up(world, store, engine):
 
 
 def test_silence_before_a_no_is_cleaned_up_because_the_lost_request_may_arrive_late(world, store, engine):
-    """It went down with its connection; the server may read it after it has told us no on the next one."""
+    """The request was lost with its connection; the server may still read it after it refused the one on the next."""
     store.answer("acquire", SILENCE, HELD)
     store.usual["release"] = Ended.EXPIRED
     with pytest.raises(LockBusy):
@@ -340,7 +340,7 @@ def test_a_take_whose_expected_holder_is_gone_does_not_say_that_the_lock_is_held
     assert "is held" not in str(busy.value)
 
 
-def test_what_is_asked_for_reaches_the_store_as_it_is(world, store, engine):
+def test_arguments_reach_the_store_unchanged(world, store, engine):
     store.answer("acquire", granted(7, 12))
     lease = world.run(engine.acquire("a b", **asking(ttl=12, floor=5, holder={"user": "é"})))
     asked = store.calls[0].asked

@@ -1,4 +1,4 @@
-"""What the core makes of errors that nobody expected, and of cancels at odd moments."""
+"""The core under unexpected errors, and cancellation at odd moments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renewing, releasing, abandoning and losing a lease, as its holder is told."""
+"""Renew, release, abandon and loss of a lease, as its holder sees them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_shorter_renewal_shortens_the_lease(world, engine, hold):
 
 
 def test_a_shorter_renewal_whose_outcome_is_unknown_is_not_trusted_for_longer(world, store, engine, hold):
-    """It may have been done: the store may give the lock to somebody else when the shorter ttl is over."""
+    """It may have been done: the store may grant the lock to another client after the shorter ttl."""
     lease = hold(ttl=30)
     sent_at = world.now()
     store.usual["renew"] = SILENCE
@@ -83,7 +83,7 @@ def test_a_renewal_that_finds_the_lease_gone_says_so_and_ends_it(world, store, e
         assert lease.loss() == expected
 
 
-def test_a_lost_lease_is_not_asked_for_again(world, store, engine, hold):
+def test_a_lost_lease_sends_nothing(world, store, engine, hold):
     lease = hold(ttl=1)
     world.advance(1)
     with pytest.raises(LeaseLost) as lost:
@@ -187,7 +187,7 @@ def test_a_released_lease_cannot_be_renewed(world, store, engine, hold):
     assert store.asked("renew") == []
 
 
-def test_a_release_whose_reply_was_lost_is_asked_again_and_then_gone_means_done(world, store, engine, hold):
+def test_a_release_whose_reply_was_lost_is_repeated_and_then_gone_means_done(world, store, engine, hold):
     lease = hold()
     store.answer("release", SILENCE, Ended.EXPIRED)
     world.run(engine.release(lease))
@@ -234,7 +234,7 @@ def test_a_lease_that_was_taken_leaves_nothing_to_release(world, store, engine, 
     assert store.asked("release") == []
 
 
-def test_a_release_without_an_answer_is_unknown_and_tried_on_in_the_background(world, store, engine, hold):
+def test_a_release_without_a_reply_is_unknown_and_retried_in_the_background(world, store, engine, hold):
     lease = hold(ttl=30)
     store.usual["release"] = SILENCE
     with pytest.raises(StoreUnavailable):
@@ -246,7 +246,7 @@ def test_a_release_without_an_answer_is_unknown_and_tried_on_in_the_background(w
 
 
 def test_a_lease_whose_release_is_unknown_is_no_longer_trusted(world, store, engine, hold):
-    """The clean-up gives the lock to somebody else as soon as it can, and does not ask the holder again."""
+    """The cleanup frees the lock as soon as it can, whatever the holder does."""
     lease = hold(ttl=30)
     store.usual["release"] = SILENCE
     with pytest.raises(StoreUnavailable):

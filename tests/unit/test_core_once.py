@@ -94,9 +94,7 @@ def test_it_is_not_renewed_while_its_end_is_under_way(world, store, once, lease)
     assert store.asked("renew") == []
 
 
-def test_a_result_whose_answer_was_lost_is_asked_for_again_although_the_lease_is_gone(
-    world, store, once, lease
-):
+def test_a_result_whose_reply_was_lost_is_read_again_although_the_lease_is_gone(world, store, once, lease):
     store.answer("keep", Later(1.5, SILENCE))
     store.usual["renew"] = Ended.EXPIRED  # because the result was kept
     store.usual["keep"] = True

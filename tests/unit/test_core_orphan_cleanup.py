@@ -34,7 +34,7 @@ def test_an_orphan_is_released_at_once_by_its_own_token(world, store, cleaner):
     assert call.at == 1_000
 
 
-def test_an_orphan_is_asked_for_until_the_store_can_be_reached(world, store, cleaner):
+def test_the_cleanup_of_an_orphan_is_retried_until_the_store_can_be_reached(world, store, cleaner):
     store.answer("release", *[SILENCE] * 5, DONE)
     cleaner.add(orphan(world))
     world.advance(20)

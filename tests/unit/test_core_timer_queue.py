@@ -1,4 +1,4 @@
-"""The timer_queue (things to look at, each at its time) and the pauses between tries."""
+"""The timer queue (items that are due, each at its time) and the pauses between tries."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_overtaken_items_are_swept_so_that_memory_stays_bounded(world, timer_que
     world.settle()
     for number in range(20_000):
         timer_queue.put(5_000, number)
-        dead.add(number)  # a short hold: over long before anybody looks
+        dead.add(number)  # a short hold, which ends long before the next look
     world.settle()
     assert len(timer_queue._heap) + len(timer_queue._inbox) < 4_096
     timer_queue.put(1_001, "live")

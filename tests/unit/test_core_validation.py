@@ -1,4 +1,4 @@
-"""What a caller may ask for: a wrong wish is told with what is allowed, and nothing is sent."""
+"""Validation of arguments: a wrong one raises an error that names the allowed values, and nothing is sent."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ WRONG = [
 
 
 def short(value):
-    """A test's id: what was wrong, in a few characters."""
+    """A test's id: the wrong value, abbreviated."""
     try:
         return ascii(value)[:25]
     except ValueError:  # an int with more digits than Python writes
@@ -149,7 +149,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize("case", GOOD, ids=label)
-def test_what_is_allowed_is_asked_for(world, store, engine, case):
+def test_allowed_arguments_reach_the_store(world, store, engine, case):
     store.answer("acquire", lambda asked: granted(7, asked["ttl"]))
     world.run(ask(engine, "acquire", *case))
     assert len(store.calls) == 1
@@ -163,7 +163,9 @@ def test_messages_about_a_name_say_how_long_it_is():
 @pytest.mark.parametrize("on_loss", ["", "raise", None, "CANCEL", 1])
 @pytest.mark.parametrize("side", [leasehold, leasehold.blocking])
 def test_an_unknown_on_loss_is_refused_before_anything_is_sent(side, on_loss):
-    locks = side.connect("redis://127.0.0.1:1")  # nobody listens there: anything sent would be another error
+    locks = side.connect(
+        "redis://127.0.0.1:1"
+    )  # no server listens there, so anything sent would be another error
     with pytest.raises(InvalidRequest, match="on_loss must be 'cancel' or 'signal'"):
         locks.lock("a", on_loss=on_loss)
 
@@ -215,7 +217,7 @@ def test_a_data_directory_belongs_to_the_embedded_server_only():
 
 
 class NotRedis:
-    """Somebody's own client."""
+    """An application's own client."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Waiting in the queue: what news are worth, when to look, when to ask again, and what is left behind."""
+"""Waiting in the queue: notifications, polls, repeated acquires, and cleanup."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def still_waiting(world, started_at):
 
 @pytest.fixture
 def waiting(world, store, engine):
-    """`waiting(**arguments)`: a task that asks for a held lock, and has been told its place."""
+    """`waiting(**arguments)`: a task that waits for a held lock, and has joined the queue."""
 
     def start(**arguments):
         store.answer("acquire", queued())
@@ -52,14 +52,14 @@ def ticket_of(store):
     return store.asked("acquire")[-1].asked["ticket"]
 
 
-def tell_granted(world, store, *, fence=7, after=0.0, remaining=2.0):
+def notify_granted(world, store, *, fence=7, after=0.0, remaining=2.0):
     """The store's news that it granted the lock so long after the waiter joined."""
-    store.tell(Granted(ticket_of(store), fence, STORE_TIME + after, remaining))
+    store.notify(Granted(ticket_of(store), fence, STORE_TIME + after, remaining))
 
 
 def test_a_notification_of_a_grant_ends_the_wait_without_another_request(world, store, waiting):
     task = waiting(renew=True)
-    tell_granted(world, store)
+    notify_granted(world, store)
     world.settle()
     assert task.result.fence == 7
     assert len(store.asked("acquire")) == 1
@@ -70,7 +70,7 @@ def test_a_pushed_grant_is_valid_from_the_grant_and_not_from_the_notification(wo
     started_at = world.now()
     task = waiting(renew=True, wait=60)
     world.advance(0.03)  # before the first look
-    tell_granted(world, store, after=0.01, remaining=2.0)
+    notify_granted(world, store, after=0.01, remaining=2.0)
     world.settle()
     assert task.result.valid_until == pytest.approx(started_at + 0.01 * 0.99 + 2.0 - drift(2.0))
 
@@ -81,17 +81,17 @@ def test_a_look_brings_the_clocks_together_again(world, store, waiting):
     task = waiting(renew=True, wait=None)
     world.advance(600)
     looked_at = store.asked("look")[-1].at
-    tell_granted(world, store, after=600.0, remaining=2.0)
+    notify_granted(world, store, after=600.0, remaining=2.0)
     world.settle()
     since_look = started_at + 600 - looked_at
     assert task.result.valid_until == pytest.approx(looked_at + since_look * 0.99 + 2.0 - drift(2.0))
 
 
-def test_a_grant_whose_notification_is_too_late_is_not_reported_but_asked_about(world, store, waiting):
+def test_a_grant_whose_notification_is_too_late_is_polled_instead(world, store, waiting):
     task = waiting(renew=True, wait=60)
     world.time += 2.5  # the process was paused
     store.answer("acquire", granted(9, 30))
-    tell_granted(world, store, after=0.0, remaining=2.0)
+    notify_granted(world, store, after=0.0, remaining=2.0)
     world.settle()
     assert task.result.fence == 9
     assert len({call.asked["token"] for call in store.asked("acquire")}) == 1
@@ -100,7 +100,7 @@ def test_a_grant_whose_notification_is_too_late_is_not_reported_but_asked_about(
 def test_without_renewals_the_grant_is_claimed_before_it_is_returned(world, store, waiting):
     task = waiting(renew=False, ttl=30)
     store.answer("acquire", Later(0.1, granted(7, 30)))
-    tell_granted(world, store, remaining=2.0)
+    notify_granted(world, store, remaining=2.0)
     world.settle()
     assert not task.is_done
     sent_at = world.now()
@@ -111,18 +111,18 @@ def test_without_renewals_the_grant_is_claimed_before_it_is_returned(world, stor
 def test_a_claim_that_comes_too_late_goes_back_to_waiting(world, store, waiting):
     task = waiting(renew=False, ttl=30, wait=60)
     store.answer("acquire", queued(position=5))
-    tell_granted(world, store, remaining=2.0)
+    notify_granted(world, store, remaining=2.0)
     world.settle()
     assert not task.is_done
     store.answer("acquire", granted(11, 30))
-    tell_granted(world, store, fence=11, after=0.1, remaining=2.0)
+    notify_granted(world, store, fence=11, after=0.1, remaining=2.0)
     world.settle()
     assert task.result.fence == 11
 
 
 def test_a_grant_that_is_as_long_as_asked_for_needs_no_claim(world, store, waiting):
     task = waiting(renew=False, ttl=1.5)
-    tell_granted(world, store, remaining=1.5)
+    notify_granted(world, store, remaining=1.5)
     world.settle()
     assert task.result.fence == 7
     assert len(store.asked("acquire")) == 1
@@ -131,7 +131,7 @@ def test_a_grant_that_is_as_long_as_asked_for_needs_no_claim(world, store, waiti
 def test_with_renewals_the_grant_is_claimed_by_one_at_a_third_of_the_window(world, store, waiting):
     task = waiting(renew=True, ttl=30)
     granted_at = world.now()
-    tell_granted(world, store, remaining=2.0)
+    notify_granted(world, store, remaining=2.0)
     world.advance(1)
     (renewal,) = store.asked("renew")
     assert renewal.at == pytest.approx(granted_at + 2.0 / 3, abs=0.03)
@@ -144,25 +144,25 @@ def test_a_notification_that_overtakes_the_reply_is_not_lost(world, store, engin
     store.usual["look"] = still_waiting(world, world.now())
     task = world.start(engine.acquire("a", **asking(renew=True)))
     world.advance(0.4)
-    tell_granted(world, store, after=0.4)
+    notify_granted(world, store, after=0.4)
     world.advance(0.1)
     assert task.result.fence == 7
 
 
 def test_a_notification_that_comes_twice_counts_once(world, store, waiting):
     task = waiting(renew=True)
-    tell_granted(world, store)
-    tell_granted(world, store)
+    notify_granted(world, store)
+    notify_granted(world, store)
     world.settle()
-    tell_granted(world, store)
+    notify_granted(world, store)
     world.settle()
     assert task.result.fence == 7
     assert not task.result.is_lost
 
 
 def test_notifications_for_unknown_tickets_are_ignored(world, store, engine):
-    store.tell(Granted(4711, 7, STORE_TIME, 2.0))
-    store.tell(Taken(4712))
+    store.notify(Granted(4711, 7, STORE_TIME, 2.0))
+    store.notify(Taken(4712))
     store.answer("acquire", granted(8, 30))
     assert not world.run(engine.acquire("a", **asking())).is_lost
 
@@ -182,12 +182,12 @@ def test_leases_that_were_never_released_do_not_pile_up(world, store, engine):
     assert len(engine.notifications._recipients) < 2_000
 
 
-def test_a_grant_that_was_taken_before_it_was_read_is_asked_about(world, store, waiting):
+def test_a_grant_that_was_taken_before_it_was_read_is_polled(world, store, waiting):
     task = waiting(renew=True, wait=60)
     ticket = ticket_of(store)
     store.answer("acquire", queued(position=2))
-    store.tell(Granted(ticket, 7, STORE_TIME, 2.0))
-    store.tell(Taken(ticket))
+    store.notify(Granted(ticket, 7, STORE_TIME, 2.0))
+    store.notify(Taken(ticket))
     world.settle()
     assert not task.is_done
     assert len(store.asked("acquire")) == 2
@@ -196,7 +196,7 @@ def test_a_grant_that_was_taken_before_it_was_read_is_asked_about(world, store, 
 def test_a_holder_is_notified_at_once_that_the_lock_was_taken(world, store, engine):
     store.answer("acquire", granted(7, 30))
     lease = world.run(engine.acquire("a", **asking()))
-    store.tell(Taken(ticket_of(store)))
+    store.notify(Taken(ticket_of(store)))
     assert lease.loss() == "taken"
 
 
@@ -243,7 +243,7 @@ def test_a_waiter_is_looked_after_as_often_as_it_wants_but_never_taken_for_dead(
     world.advance(1)
     assert looks[0] <= len(store.asked("look")) <= looks[1]
     world.advance(9)
-    assert len(store.asked("look")) >= 6  # the store believes in a client for three seconds
+    assert len(store.asked("look")) >= 6  # the store counts a client as alive for three seconds
 
 
 def test_a_free_lock_is_not_polled_all_the_time(world, store, engine):
@@ -284,7 +284,7 @@ def test_a_store_that_stays_silent_while_we_wait_ends_the_waiting(world, store, 
     assert store.asked("release") != []
 
 
-def test_waiting_in_vain_ends_with_a_last_question_that_leaves_the_queue(world, store, waiting):
+def test_a_timeout_ends_with_a_last_request_that_leaves_the_queue(world, store, waiting):
     task = waiting(wait=1.5)
     store.answer("acquire", Busy("alice", 3.0, 1.0, "exclusive", waiters=4))
     world.advance(1.5)
@@ -405,7 +405,7 @@ def test_an_attempt_whose_outcome_is_unknown_is_released(world, store, engine):
 
 
 def test_all_of_them_are_cleaned_up_after_a_refusal_that_came_after_silence(world, store, engine):
-    """The first request may have got them: a no to the second says nothing of that."""
+    """The first request may have got them: a refusal of the second does not exclude that."""
     store.answer("acquire_all", SILENCE, StoreRefused("READONLY"))
     with pytest.raises(StoreRefused):
         world.run(acquire_all(engine, ["a", "b"], *asked_for_all()))

@@ -1,4 +1,4 @@
-"""What a store URL says, and what is said about a wrong one."""
+"""The meaning of store URLs, and the errors for wrong ones."""
 
 from __future__ import annotations
 

@@ -146,14 +146,14 @@ def test_a_wrong_argument_is_caught_as_a_value_error():
         raise InvalidRequest("ttl must be above 0")
 
 
-def test_busy_says_who_and_for_how_long():
+def test_busy_names_the_holder_and_the_remaining_time():
     message = str(LockBusy("deal:42", holder="alice", retry_after=2.53))
     assert "'deal:42'" in message
     assert "alice" in message
     assert "2.5 s" in message
 
 
-def test_busy_without_a_known_holder_says_only_what_it_knows():
+def test_busy_without_a_known_holder_has_a_shorter_message():
     assert str(LockBusy("deal:42")) == "'deal:42' is held"
 
 
@@ -169,7 +169,7 @@ def test_a_timeout_says_which_place_in_the_queue_it_had():
     assert "queue" not in str(AcquireTimeout("deal:42", waited=5))
 
 
-def test_busy_without_more_knows_nothing_of_time_mode_and_queue():
+def test_busy_without_details_has_no_time_mode_and_queue():
     error = LockBusy("deal:42")
     assert (error.holder, error.retry_after, error.held_since, error.mode, error.position) == (None,) * 5
     assert error.waiters == 0

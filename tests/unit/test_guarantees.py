@@ -137,7 +137,7 @@ SOURCES = {
         ("def test_it(full", "@pytest.mark.skip\ndef test_it(full", "test_it is marked to be skipped"),
     ],
 )
-def test_a_promise_without_a_test_is_noticed(old: str, new: str, complaint: str | None) -> None:
+def test_a_promise_without_a_test_is_found(old: str, new: str, complaint: str | None) -> None:
     rows = promises(PLANTED.replace(old, new) if old else PLANTED)
     sources = {path: text.replace(old, new) if old else text for path, text in SOURCES.items()}
     assert complaints(rows, sources) == ([complaint] if complaint else [])

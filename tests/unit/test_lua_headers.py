@@ -1,4 +1,4 @@
-"""Every script says in its header what it is given, and the header is true."""
+"""Every script declares its arguments in its header, and the header is correct."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lua_files(folder):
 
 
 class Family:
-    """Scripts that live in one folder, with what they share; what is not there is looked up among the locks'."""
+    """The scripts of one folder, with their shared parts; parts that are not there come from the locks' scripts."""
 
     def __init__(self, package, declared):
         folder = resources.files(package) / "lua"
@@ -121,7 +121,7 @@ def test_one_script_takes_as_many_locks_as_there_are():
 
 
 @each([(family, name) for family, name in SCRIPTS if name not in REPEATED])
-def test_the_first_lines_name_what_the_header_says(family, name, text):
+def test_the_first_lines_use_the_names_of_the_header(family, name, text):
     for table in ("KEYS", "ARGV"):
         names, values = naming_line(text, table)
         assert names == header(text, table)
@@ -129,7 +129,7 @@ def test_the_first_lines_name_what_the_header_says(family, name, text):
 
 
 @each([("locks", name) for name in sorted(REPEATED)])
-def test_what_repeats_is_named_in_a_loop_as_the_header_says(family, name, text):
+def test_repeated_arguments_use_the_names_of_the_header_in_a_loop(family, name, text):
     """The n-th lock has the n-th group of keys and of arguments."""
     assert code_of(text).startswith("local keys, arguments = KEYS, ARGV\n")
     for table, field in (("keys", "KEYS"), ("arguments", "ARGV")):
@@ -185,7 +185,7 @@ def test_every_key_that_a_script_touches_came_in_as_a_key(family, name, text):
 
 @every_script
 def test_a_script_is_given_every_key_that_its_shared_parts_touch(family, name, text):
-    """A shared part names keys as its script does; one that the script was not given would be nil there."""
+    """A shared part uses the names of its script; a name that the script does not declare would be nil."""
     touched = {
         key
         for part in (text, *map(family.text_of_part, family.parts_of(name)))
@@ -214,7 +214,7 @@ def test_large_numbers_are_not_written_as_lua_writes_them(family, name, text):
 
 
 @every_script
-def test_what_is_sent_to_the_server_has_no_comments_and_knows_its_own_hash(family, name, text):
+def test_the_sent_script_has_no_comments_and_its_own_hash(family, name, text):
     import hashlib
 
     script = family.declared[name]

@@ -44,7 +44,7 @@ def test_every_link_leads_somewhere(path: str) -> None:
     assert dead_links(page, page.read_text(encoding="utf-8")) == []
 
 
-def test_a_dead_link_is_noticed() -> None:
+def test_a_dead_link_is_found() -> None:
     text = "[a](docs/service.md) [b](docs/gone.md) [c](docs/service.md#the-store) [d](docs/service.md#gone) [e](#gone)"
     assert dead_links(ROOT / "README.md", text) == ["docs/gone.md", "docs/service.md#gone", "#gone"]
 

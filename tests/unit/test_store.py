@@ -1,4 +1,4 @@
-"""What the store makes of replies. The transport is a port: here it says what the test laid out."""
+"""How the store decodes replies. The transport is a port: here it returns prepared replies."""
 
 from __future__ import annotations
 
@@ -165,14 +165,14 @@ def test_the_floor_is_the_larger_of_the_servers_and_the_callers(own, asked, sent
     assert transport.sent[0][3] == sent
 
 
-def test_a_forgotten_script_is_sent_in_full():
+def test_a_script_missing_on_the_server_is_sent_in_full():
     store, transport = make_store(NOSCRIPT, 77)
     assert acquire(store)[0] == 77
     assert [words[0] for words in transport.sent] == ["acquire", "EVAL"]
     assert transport.sent[1][1:] == transport.sent[0][1:]
 
 
-def test_in_a_batch_only_the_forgotten_are_sent_again():
+def test_in_a_batch_only_missing_scripts_are_sent_again():
     store, transport = make_store(1, NOSCRIPT, -1, 0, hiredis.ReplyError("OOM"), 1)
     renewals = [Renewal(name, TOKEN, 1, 30) for name in "abcde"]
     answers = run_sync(store.renew(renewals))
@@ -231,7 +231,7 @@ def test_a_take_without_an_expected_fence_sends_none():
     assert transport.sent[0][-1] == ""
 
 
-def test_a_server_that_can_compare_and_delete_by_itself_is_asked_to():
+def test_a_release_uses_the_servers_own_compare_and_delete():
     store, transport = make_store(77, 1, deletes_if_equal=True)
     receipt = acquire(store)[2]
     assert run_sync(store.release("a", TOKEN, 77, receipt)) == DONE

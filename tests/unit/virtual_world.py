@@ -62,7 +62,7 @@ class Task:
             register = self._coroutine.throw(error) if error else self._coroutine.send(None)
         except StopIteration as done:
             self.is_done, self.result = True, done.value
-        except BaseException as raised:  # noqa: BLE001 - handed to whoever looks at the task
+        except BaseException as raised:  # noqa: BLE001 - raised where the task is awaited
             self.is_done, self.error = True, raised
         else:
             self._ticket += 1
@@ -248,7 +248,7 @@ class ScriptedStore:
         self.usual: dict[str, Any] = {"renew": DONE, "release": DONE, "open": None}
         self.calls: list[Call] = []
         self.keeps_order = True
-        self.tell: Callable[[Notification], None] = lambda _news: None
+        self.notify: Callable[[Notification], None] = lambda _news: None
 
     def answer(self, verb: str, *answers: Any) -> None:
         self._script[verb].extend(answers)
@@ -276,7 +276,7 @@ class ScriptedStore:
         await self._reply("open")
 
     def listen(self, tell: Callable[[Notification], None]) -> None:
-        self.tell = tell
+        self.notify = tell
 
     async def acquire(
         self,
