@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
-from tests.support.waiting import LIMIT, eventually
+from tests.support.eventually import LIMIT, eventually
 
 import leasehold
 from leasehold.cli.entry import run

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 import redis.asyncio
-from tests.support.waiting import eventually
+from tests.support.eventually import eventually
 
 import leasehold
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.cli.conftest import finish
-from tests.support.waiting import eventually
+from tests.support.eventually import eventually
 
 from leasehold.files.blocking import FileLocks
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.waiting import LIMIT, eventually
+from tests.support.eventually import LIMIT, eventually
 
 from leasehold import Hold, LockInfo
 from leasehold.cli.ls import SORTED_UP_TO, in_batches

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from tests.cli.conftest import finish
-from tests.support.waiting import eventually
+from tests.support.eventually import eventually
 
 import leasehold
 from leasehold.cli.errors import CliError

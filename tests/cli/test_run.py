@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.conftest import LEASEHOLD, finish
-from tests.support.waiting import LIMIT, eventually
+from tests.support.eventually import LIMIT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable

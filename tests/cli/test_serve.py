@@ -6,7 +6,7 @@ import urllib.request
 from typing import TYPE_CHECKING
 
 from tests.cli.conftest import finish
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 if TYPE_CHECKING:
     import subprocess

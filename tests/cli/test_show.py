@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tests.support.waiting import LIMIT, eventually
+from tests.support.eventually import LIMIT, eventually
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli, Terminal

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 import redis.asyncio
+from tests.support.eventually import LIMIT, eventually_async
 from tests.support.servers import SERVERS
-from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.core.sync_runner import run_sync

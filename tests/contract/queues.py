@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold import AcquireTimeout, LeaseLost
 from leasehold.core.replies import DONE, Renewal

@@ -11,7 +11,7 @@ import time
 
 import pytest
 from tests.contract.queues import LONG
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold import AcquireTimeout, InvalidRequest, LockBusy, StoreRefused
 from leasehold.core.replies import DONE, Busy, Ended, Renewal

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from tests.contract.queues import LONG, renewed, with_a_ttl_that_lasts
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold import InvalidRequest, LeaseLost, LockBusy
 from leasehold.core.replies import DONE, Ended, Renewal

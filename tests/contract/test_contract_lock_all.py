@@ -8,7 +8,7 @@ import time
 
 import pytest
 from tests.contract.queues import LONG, join, queue_has, renewed, with_a_ttl_that_lasts
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 from leasehold import AcquireTimeout, InvalidRequest, LeaseLost, LockBusy
 

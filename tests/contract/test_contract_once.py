@@ -6,7 +6,7 @@ import asyncio
 import json
 
 import pytest
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold import InProgress, InvalidRequest, LeaseLost
 

@@ -16,7 +16,7 @@ from tests.contract.queues import (
     token,
     with_a_ttl_that_lasts,
 )
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold import AcquireTimeout, InvalidRequest, LeaseLost, LockBusy
 from leasehold.core.replies import DONE, Busy, Ended, Renewal

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from tests.contract.queues import LONG, end_hold, join, token
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold import LeaseLost, LockBusy
 

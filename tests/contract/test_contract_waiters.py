@@ -17,7 +17,7 @@ from tests.contract.queues import (
     token,
     with_a_ttl_that_lasts,
 )
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold import AcquireTimeout, LockBusy, StoreError
 from leasehold.core.replies import DONE, Busy, LockWaiters, Renewal

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 import redis.asyncio
 from tests.documents.host import DictStore
+from tests.support.eventually import LIMIT, eventually_async
 from tests.support.matrix import BORROWED, OURS, note_collected, ways_in
-from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.documents import DocumentLocks, Editor, Times

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from tests.documents.host import DictStore
 from tests.documents.workers import TIMES, Roles
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 import leasehold
 from leasehold import StoreRefused, StoreUnavailable

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import redis.asyncio
 from tests.documents.workers import host
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 import leasehold
 from leasehold.documents import Event, Times, Version

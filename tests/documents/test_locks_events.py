@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tests.documents.cancellation import give_up
 from tests.documents.conftest import HASTY, passed
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 from leasehold.documents import DocumentLocks, Times
 from leasehold.documents.state import ENDED

@@ -10,7 +10,7 @@ import pytest
 from tests.documents.conftest import HASTY
 from tests.documents.host import Document
 from tests.documents.test_locks_events import Ear
-from tests.support.waiting import LIMIT, eventually, eventually_async
+from tests.support.eventually import LIMIT, eventually, eventually_async
 
 from leasehold import StoreRefused, StoreUnavailable
 from leasehold.documents import Busy, DocumentLocks, Granted, Save

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from tests.documents.cancellation import CancelledAt
 from tests.documents.conftest import HASTY
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold import NotFound, StaleFence
 from leasehold.documents import Busy, Granted, Save

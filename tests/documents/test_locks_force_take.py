@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from tests.documents.cancellation import CancelledAt, give_up
 from tests.documents.conftest import HASTY, TIMES, passed
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold.documents import Busy, Editor, Granted, Holder, LockState, Save, Taking, Times, Version
 from leasehold.documents.force_take import ForceTake

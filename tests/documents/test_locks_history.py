@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.documents.conftest import HASTY
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 from leasehold import InvalidRequest
 from leasehold.documents import Hold, Person, Times

@@ -11,7 +11,7 @@ from tests.documents.cancellation import give_up
 from tests.documents.consistency import Grant, Record, violations
 from tests.documents.host import DictStore
 from tests.documents.test_locks_model import plant
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 import leasehold
 from leasehold.documents import DocumentLocks, Editor, Granted, Save, Saved, Times

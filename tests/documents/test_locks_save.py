@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from tests.documents.cancellation import give_up
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 from leasehold import InvalidRequest, NotFound
 from leasehold.documents import Editor, Rescued, Save, Saved, Times

@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 from leasehold import InvalidRequest
 from leasehold.documents import Busy, Editor, Granted, Times

@@ -15,7 +15,7 @@ import pytest
 from bench.documents.processes import raise_file_limit, resident_bytes
 from bench.documents.websocket_clients import LOST, SocketClient, WebSocketClients
 from tests.server.served import QUICK, Served
-from tests.support.waiting import LIMIT, eventually
+from tests.support.eventually import LIMIT, eventually
 
 if TYPE_CHECKING:
     from tests.conftest import Count

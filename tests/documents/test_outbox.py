@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 from leasehold.documents.live.limits import SocketLimits
 from leasehold.documents.live.outbox import Outbox, step

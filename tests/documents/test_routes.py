@@ -11,7 +11,7 @@ from fastapi import FastAPI, HTTPException
 from fastapi.responses import JSONResponse
 from tests.documents.test_locks_force_take import meet
 from tests.documents.workers import TIMES, host
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 import leasehold
 from leasehold.documents import Editor, Save, Times

@@ -9,7 +9,7 @@ import time
 import pytest
 import websockets
 from tests.documents.workers import TIMES, host
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold import StoreUnavailable
 from leasehold.documents import Times

@@ -15,8 +15,8 @@ import pytest
 import websockets
 from examples.wiki import create_app
 from tests.documents.workers import serving
+from tests.support.eventually import LIMIT, eventually
 from tests.support.servers import reserve_port
-from tests.support.waiting import LIMIT, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = "/api/documents/home/lock"

@@ -13,8 +13,8 @@ import uvicorn
 import websockets
 from fastapi import FastAPI, Header
 from tests.documents.host import DictStore
+from tests.support.eventually import LIMIT
 from tests.support.servers import reserve_port
-from tests.support.waiting import LIMIT
 
 import leasehold
 from leasehold.documents import Access, Times

@@ -12,8 +12,8 @@ import redis
 import redis.asyncio
 from tests.contract.clients import keys_that_stay
 from tests.files.both_sides import SIDES, file_locks
+from tests.support.eventually import LIMIT
 from tests.support.matrix import OURS, note_collected, ways_in
-from tests.support.waiting import LIMIT
 
 import leasehold
 from leasehold.files import FileSettings

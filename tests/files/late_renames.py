@@ -6,7 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 from leasehold.files.content import atomic_write
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.documents.cancellation import CancelledAt
+from tests.support.eventually import LIMIT, eventually_async
 from tests.support.processes import Child
-from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.files.sessions.credentials import Secret

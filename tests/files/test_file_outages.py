@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.files.both_sides import SIDES, file_locks
+from tests.support.eventually import LIMIT, eventually_async
 from tests.support.servers import SERVERS
-from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.files import FileLocks, FileSettings

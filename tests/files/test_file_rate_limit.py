@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 import leasehold
 from leasehold.core.observer import RateLimitChecked

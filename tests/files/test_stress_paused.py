@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.waiting import LIMIT, eventually
+from tests.support.eventually import LIMIT, eventually
 
 from leasehold import blocking
 from leasehold.errors import FileChanged

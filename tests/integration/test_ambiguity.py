@@ -19,8 +19,8 @@ import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from tests.support.eventually import LIMIT, eventually_async
 from tests.support.threads import InThread
-from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold import LeaseLost, LockBusy, StoreUnavailable, blocking

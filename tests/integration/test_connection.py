@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 import redis.asyncio
+from tests.support.eventually import LIMIT, eventually, eventually_async
 from tests.support.tls import TlsFront, make_certificates
-from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
 from leasehold import LockBusy, StoreError, StoreRefused, StoreUnavailable, blocking

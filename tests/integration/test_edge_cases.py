@@ -17,8 +17,8 @@ import pytest
 import redis
 import redis.asyncio
 import uvloop
+from tests.support.eventually import LIMIT, eventually, eventually_async
 from tests.support.resp import FrameSplitter
-from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
 from leasehold import InvalidRequest, LeaseLost, StoreError, StoreRefused, StoreUnavailable, blocking

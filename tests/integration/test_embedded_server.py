@@ -23,8 +23,8 @@ import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from tests.support.eventually import LIMIT, eventually
 from tests.support.launcher import launch
-from tests.support.waiting import LIMIT, eventually
 
 from leasehold.errors import InvalidRequest, StoreUnavailable
 from leasehold.valkey import embedded

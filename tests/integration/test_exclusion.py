@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.eventually import eventually
 from tests.support.grants import GrantRecorder
-from tests.support.waiting import eventually
 
 import leasehold
 from leasehold import blocking

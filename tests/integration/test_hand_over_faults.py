@@ -16,10 +16,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.eventually import LIMIT, eventually, eventually_async
 from tests.support.grants import GrantRecorder
 from tests.support.servers import SERVERS
 from tests.support.threads import InThread
-from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
 from leasehold import StoreRefused, blocking

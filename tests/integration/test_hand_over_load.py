@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.eventually import eventually, eventually_async
 from tests.support.grants import GrantRecorder
-from tests.support.waiting import eventually, eventually_async
 
 import leasehold
 from leasehold import blocking

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis.asyncio
+from tests.support.eventually import LIMIT, eventually_async
 from tests.support.threads import InThread
-from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.eventually import eventually_async
 from tests.support.histories import History, Mode, Step, What, check, explanations
 from tests.support.threads import InThread
-from tests.support.waiting import eventually_async
 
 import leasehold
 from leasehold import LeaseLost, LockBusy, blocking

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.waiting import LIMIT, eventually, eventually_async
+from tests.support.eventually import LIMIT, eventually, eventually_async
 
 import leasehold
 from leasehold import LeaseLost, StoreUnavailable, blocking

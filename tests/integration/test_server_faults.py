@@ -13,9 +13,9 @@ import hiredis
 import pytest
 import redis
 import redis.asyncio
+from tests.support.eventually import LIMIT, eventually_async
 from tests.support.servers import SERVERS
 from tests.support.threads import InThread
-from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold import (

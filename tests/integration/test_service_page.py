@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 import leasehold
 

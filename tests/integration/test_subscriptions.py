@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.support.waiting import eventually_async as until
+from tests.support.eventually import eventually_async as until
 
 import leasehold
 

@@ -18,11 +18,11 @@ from typing import Any
 import hiredis
 import pytest
 import redis
+from tests.support.eventually import LIMIT, eventually, eventually_async
 from tests.support.processes import Child
 from tests.support.proxy import FaultProxy
 from tests.support.servers import FLAVOURS, SERVERS, Server, ServerFailedError
 from tests.support.tls import Certificates, TlsFront, make_certificates
-from tests.support.waiting import LIMIT, eventually, eventually_async
 
 Proxy = Callable[[Server | int], FaultProxy]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 ROOT = Path(__file__).parents[2]
 

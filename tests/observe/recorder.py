@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 from leasehold import AcquireTimeout, LeaseLost
 from leasehold.core.observer import LeaseEnded, LossFound, Renewed

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.observe.scrape import Scrape
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 import leasehold
 from leasehold.core.observer import Operation, observed

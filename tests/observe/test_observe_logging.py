@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from tests.observe.recorder import SCRIPTED, play
-from tests.support.waiting import LIMIT, eventually, eventually_async
+from tests.support.eventually import LIMIT, eventually, eventually_async
 
 import leasehold
 from leasehold.observe import observe

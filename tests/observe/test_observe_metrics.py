@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from tests.observe.recorder import play, play_blocking
 from tests.observe.scrape import Scrape
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 import leasehold
 from leasehold.core.observer import Operation, RateLimitChecked, observed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from tests.server.api import Api
 from tests.server.served import QUICK, START
+from tests.support.eventually import LIMIT
 from tests.support.processes import Child
-from tests.support.waiting import LIMIT
 
 from leasehold.observe.propagation import pass_on_async
 

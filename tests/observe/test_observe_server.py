@@ -13,7 +13,7 @@ import pytest
 from tests.observe.scrape import Scrape
 from tests.server.api import PASSWORD, Api
 from tests.server.served import METRICS_TOKEN as TOKEN
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 from websockets.asyncio.client import connect
 
 from leasehold.errors import InvalidRequest

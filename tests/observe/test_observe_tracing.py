@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 from tests.observe.recorder import SCRIPTED, play, play_blocking
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 import leasehold
 from leasehold.observe import observe

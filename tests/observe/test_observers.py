@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.observe.recorder import SCRIPTED, Recorder, play, play_blocking
-from tests.support.waiting import LIMIT, eventually, eventually_async
+from tests.support.eventually import LIMIT, eventually, eventually_async
 
 import leasehold
 from leasehold.core.observer import LeaseEnded, Operation, Result, observed

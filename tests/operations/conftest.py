@@ -15,9 +15,9 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase
 from tests.support.brokers import nats_url, rabbit_url
+from tests.support.eventually import LIMIT, eventually
 from tests.support.servers import reserve_port
 from tests.support.shared_services import port_of
-from tests.support.waiting import LIMIT, eventually
 
 import leasehold
 

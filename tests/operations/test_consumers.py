@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.operations.broker_setups import BrokerSetup, NatsSetup, RabbitSetup, RedisSetup
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold.operations import Operations, Purpose, Purposes
 from leasehold.operations.faststream import LockMiddleware, check_redelivery

@@ -23,9 +23,9 @@ from examples.escrow.settings import Settings
 from examples.escrow.worker import HANDLERS, Worker, is_retryable
 from sqlalchemy import select
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError, OperationalError
+from tests.support.eventually import LIMIT
 from tests.support.launcher import launch
 from tests.support.processes import ROOT
-from tests.support.waiting import LIMIT
 
 import leasehold
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from fastapi import Depends, FastAPI, Header, HTTPException, Path
 from fastapi.responses import StreamingResponse
-from tests.support.waiting import LIMIT, eventually, eventually_async
+from tests.support.eventually import LIMIT, eventually, eventually_async
 
 import leasehold
 from leasehold import InvalidRequest, Lease, errors, http_problems

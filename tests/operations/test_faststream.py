@@ -15,7 +15,7 @@ from faststream.exceptions import AckMessage, StopConsume
 from faststream.nats import JStream, NatsBroker
 from faststream.rabbit import RabbitBroker
 from faststream.redis import ListSub, PubSub, RedisBroker, StreamSub
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 import leasehold
 from leasehold import InvalidRequest, Lease

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import create_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 import leasehold
 from leasehold import InvalidRequest, LeaseLost, StaleFence, blocking

@@ -26,7 +26,7 @@ from sqlalchemy.orm import (
     sessionmaker,
 )
 from tests.support.databases import DRIVERS, Database, settle
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 import leasehold
 from leasehold import InvalidRequest, LeaseLost, StaleFence, blocking

@@ -13,7 +13,7 @@ import redis
 import redis.asyncio
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 from tests.unit import test_lua_headers as headers
 
 import leasehold

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 
 import pytest
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 import leasehold
 from leasehold import InvalidRequest, LeaseLost, LockBusy, operations

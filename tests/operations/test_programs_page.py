@@ -9,8 +9,8 @@ import pytest
 import redis
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Mapped, mapped_column, sessionmaker
+from tests.support.eventually import LIMIT, eventually_async
 from tests.support.pages import Page
-from tests.support.waiting import LIMIT, eventually_async
 
 import leasehold
 from leasehold.operations import STANDARD, Operations, Purpose, Purposes

@@ -12,7 +12,7 @@ from tests.server.api import Api
 from tests.server.databases import MigratedFile, PostgresDatabases
 from tests.server.served import QUICK, Served
 from tests.server.shared_app import SharedApp
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 from leasehold.server import Settings, create_app
 

@@ -12,7 +12,7 @@ from tests.server.browser import PATIENCE, Browser, WatchingSocket
 from tests.server.model import TABS, Answer, Model, Tab, Take
 from tests.server.model_comparison import ModelComparison
 from tests.server.shared_browsers import one_more
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 if TYPE_CHECKING:
     import httpx

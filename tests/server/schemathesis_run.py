@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import httpx
 from tests.server.api import PASSWORD, Api
 from tests.server.team import acquire, make_team, save
+from tests.support.eventually import LIMIT
 from tests.support.launcher import launch
-from tests.support.waiting import LIMIT
 
 if TYPE_CHECKING:
     from pathlib import Path

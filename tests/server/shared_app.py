@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 import httpx
 from sqlalchemy import text
+from tests.support.eventually import LIMIT
 from tests.support.loop_thread import LoopThread
-from tests.support.waiting import LIMIT
 
 from leasehold.server import create_app
 from leasehold.server.db.engine import writing_rows

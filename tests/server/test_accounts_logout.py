@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from tests.server.conftest import ON_SQLITE
 from tests.server.pages import LOGIN, assert_problem, bearer, csrf, page, refresh, register
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 if TYPE_CHECKING:
     import httpx

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.server.api import Api
 from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
+from tests.support.eventually import eventually_async
 from tests.support.servers import reserve_port
-from tests.support.waiting import eventually_async
 
 from leasehold.errors import InvalidRequest, StoreUnavailable
 from leasehold.server import create_app

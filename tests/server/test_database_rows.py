@@ -13,8 +13,8 @@ from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from tests.server.conftest import ON_POSTGRESQL, ON_SQLITE
+from tests.support.eventually import LIMIT
 from tests.support.servers import reserve_port
-from tests.support.waiting import LIMIT
 
 from leasehold import StoreUnavailable
 from leasehold.server.db.engine import close_engine, open_engine, reading_rows, session_factory, writing_rows

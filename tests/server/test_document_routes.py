@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event
 from tests.server.conftest import ON_SQLITE
 from tests.server.team import Team, acquire, make_team, problem, save
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 from leasehold.documents.state import Editor
 from leasehold.server.db.models import new_id

@@ -23,7 +23,7 @@ from tests.server.rows import (
     opened,
     versions_of,
 )
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 from leasehold.documents.ports import Grant, Rescued, Save, Saved
 from leasehold.errors import StaleFence

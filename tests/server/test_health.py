@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable

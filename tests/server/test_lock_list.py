@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.server.team import Team, acquire, give_time_to_save, make_team, save
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 from leasehold.server.documents import locked_documents
 

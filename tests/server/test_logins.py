@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import func, select
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 from leasehold import NotSignedIn
 from leasehold.errors import InProgress

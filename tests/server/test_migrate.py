@@ -16,7 +16,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 from tests.server.conftest import ON_SQLITE
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 from leasehold import InvalidRequest, StoreUnavailable
 from leasehold.server.db import migrate as migrating

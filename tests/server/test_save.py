@@ -10,7 +10,7 @@ from limits import parse
 from tests.server.api import Api
 from tests.server.conftest import ON_SQLITE, client_of
 from tests.server.team import Team, acquire, give_time_to_save, make_team, problem, save, take
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold.server import Settings
 from leasehold.server.db.models import new_id

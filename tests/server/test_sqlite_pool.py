@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import text
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 from leasehold.server.db.engine import close_engine, open_engine
 from leasehold.server.db.sqlite_pool import SqliteConnections

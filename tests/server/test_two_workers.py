@@ -12,7 +12,7 @@ import pytest
 from tests.server.api import Api
 from tests.server.served import QUICK, Served
 from tests.server.team import Team, acquire, make_team, problem, save
-from tests.support.waiting import LIMIT, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 from websockets.asyncio.client import connect
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 from leasehold.server.app.demo_team import TEAM
 

@@ -15,8 +15,8 @@ import httpx
 import pytest
 from tests.server.api import Api
 from tests.server.served import QUICK, SERVE, START, Served, environ_of
+from tests.support.eventually import LIMIT, eventually, eventually_async
 from tests.support.servers import reserve_port
-from tests.support.waiting import LIMIT, eventually, eventually_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

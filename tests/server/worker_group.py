@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import uvicorn
 import uvloop
+from tests.support.eventually import LIMIT
 from tests.support.servers import reserve_port
-from tests.support.waiting import LIMIT
 
 from leasehold.server import Settings, create_app
 from leasehold.server.process.worker import configure

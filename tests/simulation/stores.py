@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.model import ModelStore
+from tests.support.eventually import eventually_async
 from tests.support.servers import SERVERS
-from tests.support.waiting import eventually_async
 
 import leasehold
 from leasehold.core.replies import LockWaiters, Renewal

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.simulation.stores import STORES, open_world
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 from leasehold.core.replies import DONE, Busy, Ended, Granted, Refusal, Request, Taken
 

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
+from tests.support.eventually import LIMIT
 from tests.support.launcher import launch
-from tests.support.waiting import LIMIT
 
 if TYPE_CHECKING:
     import subprocess

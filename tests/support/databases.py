@@ -10,7 +10,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 if TYPE_CHECKING:
     from tests.support.servers import Server

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

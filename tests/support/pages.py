@@ -28,7 +28,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 
 ROOT = Path(__file__).parents[2]
 # Also in lists and quotations, and to the end of the page if it is not closed: no block may be missed.

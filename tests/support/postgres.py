@@ -18,9 +18,9 @@ from uuid import uuid4
 
 import psycopg
 
+from tests.support.eventually import LIMIT
 from tests.support.launcher import launch
 from tests.support.servers import reserve_port
-from tests.support.waiting import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

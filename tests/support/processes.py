@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from tests.support.eventually import LIMIT
 from tests.support.launcher import launch
-from tests.support.waiting import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

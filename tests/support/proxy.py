@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
+from tests.support.eventually import LIMIT
 from tests.support.loop_thread import LoopThread
 from tests.support.resp import FrameSplitter
 from tests.support.servers import reserve_port
-from tests.support.waiting import LIMIT
 
 Direction = Literal["requests", "replies", "both"]
 _Way = Literal["requests", "replies"]

@@ -24,8 +24,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from tests.support.eventually import LIMIT, eventually
 from tests.support.launcher import launch
-from tests.support.waiting import LIMIT, eventually
 
 if TYPE_CHECKING:
     from tests.support.tls import Certificates

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.brokers import BrokerMissingError, Nats, Rabbit
+from tests.support.eventually import LIMIT
 from tests.support.postgres import Postgres
-from tests.support.waiting import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import threading
 from itertools import pairwise
 
 import pytest
-from tests.support.waiting import LIMIT
+from tests.support.eventually import LIMIT
 from tests.unit.virtual_world import NEVER, Later, asking, granted
 
 from leasehold.core.backoff import Backoff

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.eventually import eventually_async
 
 from leasehold.errors import StoreUnavailable
 from leasehold.runtime import subscription

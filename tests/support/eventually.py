@@ -1,4 +1,4 @@
-"""Waiting for a fact, with a deadline, instead of sleeping for luck."""
+"""Waits for a condition, with a limit that only a hang exceeds."""
 
 from __future__ import annotations
 
