@@ -81,12 +81,14 @@ class Sequence:
     async def _step(self) -> bool:
         """Sends one request to both; False if the right reply is in doubt."""
         name, client, verb, real, model = self._question()
+        # Read before the model's clock is: after that, the model has dropped what has ended in between.
+        deadlines = [deadline for each in self._names for deadline in self._model.lock(each).deadlines_ms()]
         await self._read_clock()
         before_ms = int(self._now * 1000)
         answer = await self._real_clients[client].do(verb, *real)
         after_ms = await self._server_ms()
         self._log.append(f"{before_ms % 1_000_000} client {client}: {verb}{real}")
-        if self._is_in_doubt(before_ms, after_ms):
+        if _is_in_doubt(deadlines, before_ms, after_ms):
             return False
         expected = await getattr(self._clients[client], verb)(*model)
         self._log[-1] += f" -> {answer}"
@@ -95,11 +97,6 @@ class Sequence:
             self._last[name, real[2] - self._ticket(0)] = (answer[0], expected[0])
         await self._check_notifications(name)
         return True
-
-    def _is_in_doubt(self, before_ms: int, after_ms: int) -> bool:
-        deadlines = [deadline for name in self._names for deadline in self._model.lock(name).deadlines_ms()]
-        is_slow = after_ms - before_ms > DOUBT_MS / 2
-        return is_slow or any(before_ms - DOUBT_MS <= due <= after_ms + DOUBT_MS for due in deadlines)
 
     def _question(self) -> tuple[str, int, str, tuple[Any, ...], tuple[Any, ...]]:
         """Name, client, verb, and the arguments for the real store and the model, which have different fences."""
@@ -172,6 +169,11 @@ class Sequence:
 
     def _ticket(self, number: int) -> int:
         return 1_000_000 + self.seed * TOKENS + number
+
+
+def _is_in_doubt(deadlines: list[int], before_ms: int, after_ms: int) -> bool:
+    is_slow = after_ms - before_ms > DOUBT_MS / 2
+    return is_slow or any(before_ms - DOUBT_MS <= due <= after_ms + DOUBT_MS for due in deadlines)
 
 
 @pytest.mark.timeout(1_200)
