@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.history import Called, Returned, TokenCreated, UnexpectedError
@@ -25,6 +26,18 @@ _TTLS = (0.3, 1.0, 2.5, 6.0, 15.0)
 _WAITS = (0, 0.2, 1.5, 4.0, None)
 
 
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How often users take locks by force, and how often they renew by hand."""
+
+    takes: float = 0.08
+    renews: tuple[int, ...] = (0, 0, 0, 0, 1)
+
+
+BUSY = Habits(takes=0.3, renews=(1, 3, 9))
+"""Users of the verbs that are dangerous when they are delivered late."""
+
+
 class Worker:
     """One user: acquires a lock, keeps it for a while, ends it in one of several ways, and starts again."""
 
@@ -38,7 +51,9 @@ class Worker:
         names: tuple[str, ...],
         until: float,
         calls: count[int],
+        habits: Habits,
     ) -> None:
+        self._habits = habits
         self._engine = engine
         self._machine = machine
         self._history = history
@@ -75,7 +90,7 @@ class Worker:
         ttl = rng.choice(_TTLS)
         renew = rng.random() < 0.5
         max_hold = rng.uniform(0.2, 4.0) if rng.random() < 0.15 else None
-        if rng.random() < 0.08:
+        if rng.random() < self._habits.takes:
             return await self._take(name, mode, ttl, renew=renew, max_hold=max_hold)
         wait = rng.choice(_WAITS)
         asking = self._engine.acquire(name, ttl, wait, mode, None, renew, max_hold, None)
@@ -104,11 +119,11 @@ class Worker:
     async def _use(self, lease: WatchedLease) -> None:
         rng = self._rng
         await lease.wait_until_lost(rng.choice((0.001, 0.1, 1.0, 3.0)) * rng.random())
-        if rng.random() < 0.2:
+        for _ in range(rng.choice(self._habits.renews)):
             # Without a reply the lease is unchanged, and can still be released.
             with suppress(StoreUnavailable):
                 await self._engine.renew(lease, rng.choice((None, *_TTLS)))
-            await lease.wait_until_lost(rng.random())
+            await lease.wait_until_lost(rng.choice((0.1, 1.0)) * rng.random())
         match rng.choice(("release", "release", "release", "release", "abandon", "keep")):
             case "release":
                 await self._engine.release(lease)
