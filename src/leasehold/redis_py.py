@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from leasehold import blocking, client
 from leasehold.errors import Holder, InvalidRequest
+from leasehold.runtime import clock
 from leasehold.runtime.asyncio_runtime import AsyncioConcurrency
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def from_client(
 
     if isinstance(existing, redis.asyncio.Redis):
         return client.Client(
-            redis_py.AsyncRedisPyTransport(existing),
+            redis_py.AsyncRedisPyTransport(existing, clock=clock.now),
             concurrency=AsyncioConcurrency(),
             holder=holder,
             namespace=namespace,
@@ -63,7 +64,7 @@ def from_client(
         )
     if isinstance(existing, redis.Redis):
         return blocking.Client(
-            redis_py.BlockingRedisPyTransport(existing),
+            redis_py.BlockingRedisPyTransport(existing, clock=clock.now),
             holder=holder,
             namespace=namespace,
             timeout=timeout,

@@ -230,7 +230,7 @@ async def test_all_locks_of_a_file_are_upgraded_in_the_time_of_one(
     upgrade = FileLockStore.upgrade
 
     def listen(store: FileLockStore, name: str, *rest: Any) -> Any:
-        asked.append((name, rest[-1]))
+        asked.append((name, rest[-2]))
         return upgrade(store, name, *rest)
 
     monkeypatch.setattr(FileLockStore, "upgrade", listen)
@@ -326,6 +326,42 @@ async def test_an_upgrade_whose_reply_is_lost_is_repeated(
     assert lease.mode == "write"
     await lease.release()
     assert not (await (await own_shop.files()).inspect("a.txt")).is_held
+
+
+async def test_an_upgrade_that_is_delivered_late_leaves_the_reader_its_lease(
+    own_shop: Shop, proxy: Callable[..., FaultProxy]
+) -> None:
+    """It was lost with its connection, repeated, and refused, because another session was reading then."""
+    between = proxy(own_shop.server)
+    session, other = await own_shop.session("one", url=between.url), await own_shop.session("other")
+    await (await session.acquire_read("b.txt")).upgrade()  # from here on the server knows the script
+    mine, theirs = await session.acquire_read("a.txt"), await other.acquire_read("a.txt")
+    cut = between.cut_before_request(b":upgrade")
+    with pytest.raises(leasehold.FileBusy):
+        await mine.upgrade(wait=0)
+    assert cut.wait(LIMIT)
+    await theirs.release()
+    reply = between.deliver_dropped()
+    assert (await (await own_shop.files()).inspect("a.txt")).mode == "read"
+    mine.check()
+    assert reply.startswith(b"-TOOLATE ")
+
+
+async def test_a_restore_that_is_delivered_late_does_not_shorten_a_lease_that_was_renewed_for_longer(
+    own_shop: Shop, proxy: Callable[..., FaultProxy]
+) -> None:
+    between = proxy(own_shop.server)
+    lost = await own_shop.session("one", secret="s" * 32)
+    await (await lost.acquire_write("b.txt", ttl=30)).release()
+    await lost.acquire_write("a.txt", ttl=30)
+    session = await own_shop.session("one", secret="s" * 32, url=between.url)
+    cut = between.cut_before_request(b":readers")
+    (restored,) = await session.restore(timeout=LIMIT)
+    assert cut.wait(LIMIT)
+    await restored.lease.renew(ttl=600)
+    between.deliver_dropped()
+    (hold,) = (await (await own_shop.files()).inspect("a.txt")).holds
+    assert hold.remaining > 60
 
 
 async def test_an_upgrade_in_doubt_leaves_neither_lease(

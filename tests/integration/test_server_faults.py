@@ -469,6 +469,20 @@ async def test_a_user_without_the_rights_that_locks_need_is_refused(
     assert "permission" in str(error).lower() or "may not" in str(error)
 
 
+@pytest.mark.parametrize("flavour", SERVERS)
+async def test_a_user_that_may_not_run_getex_renews_all_the_same(
+    own_server: Callable[..., Server], flavour: str
+) -> None:
+    """The rights of a user who was set up for an earlier version."""
+    server = own_server(flavour, user=["bob on >pw ~* &* +@all -getex"])
+    async with client("async", server.url_for(username="bob", password="pw")) as locks:
+        lease = await locks.acquire("deal", ttl=5)
+        await lease.renew(ttl=60)
+        assert server.call("PTTL", "lock:{deal}") > 30_000
+        assert server.call("TTL", "lock:{deal}:fence") > 100_000
+        await lease.release()
+
+
 # Servers that may throw locks away (trap 11)
 
 

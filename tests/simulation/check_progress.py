@@ -6,16 +6,17 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.simulation.faults import LATE_AT_MOST
 from tests.simulation.findings import Violation, calls_of, is_well, short, well_from
 from tests.simulation.history import (
     AcquireRepeated,
     Arrived,
+    ClockStepped,
     CountsAsEnded,
     CountsAsHeld,
     HoldBegan,
     HoldEnded,
     HoldExtended,
+    HoldShifted,
     Joined,
     LeftQueue,
     UnexpectedError,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _SOON = INTERVAL + 0.03
 # An orphan cleanup that gets no reply tries again after a quarter of a second.
 _SETTLED_SOON = 0.5
-_STRAY_AT_MOST = TIMEOUT + LATE_AT_MOST
 _ROUNDING = 0.002
 
 
@@ -48,6 +48,7 @@ class _Stay:
     start: float
     end: float = float("inf")
     is_claimed: bool = True
+    delayed: float = 0.0
 
 
 def check_calls(run: Run) -> Iterator[Violation]:
@@ -73,11 +74,14 @@ def check_orphan_cleanup(run: Run) -> Iterator[Violation]:
     """
     over_at = _over_at(run)
     last_asked: dict[str, float] = {}
+    sent_at = 0.0
     for event in run.events:
         match event:
-            case Arrived(verb="acquire" | "take" | "acquire_all"):
-                last_asked.update(dict.fromkeys(event.tokens, event.at))
-            case HoldExtended(at=at, token=token) if at > over_at.get(token, at) + _STRAY_AT_MOST:
+            case Arrived():
+                sent_at = event.sent_at
+                if event.verb in {"acquire", "take", "acquire_all"}:
+                    last_asked.update(dict.fromkeys(event.tokens, event.at))
+            case HoldExtended(at=at, token=token) if sent_at > over_at.get(token, sent_at):
                 yield Violation("S7", at, f"{short(token)} is kept alive although its call has ended")
     for stay in [*_stays_in_queue(run), *_holds(run)]:
         over = over_at.get(stay.token)
@@ -94,7 +98,15 @@ def check_orphan_cleanup(run: Run) -> Iterator[Violation]:
 def check_dead_clients(run: Run) -> Iterator[Violation]:
     """L1: a dead client's lock is free within its ttl, and a client that is silent for long is granted none."""
     ttl: dict[str, float] = {}
+    last_words: dict[int, float] = {}
+    stepped_back = 0.0
     for event in run.events:
+        if isinstance(event, Arrived):
+            crashed_at = run.faults[event.client].crashes_at
+            if crashed_at is not None and event.sent_at <= crashed_at:
+                last_words[event.client] = event.at
+        if isinstance(event, ClockStepped):
+            stepped_back += max(0.0, -event.by)
         if isinstance(event, HoldBegan):
             ttl[event.token] = max(event.ttl, ttl.get(event.token, 0.0))
         if isinstance(event, HoldExtended):
@@ -103,9 +115,9 @@ def check_dead_clients(run: Run) -> Iterator[Violation]:
         crashed_at = run.faults[hold.client].crashes_at
         if crashed_at is None:
             continue
-        last_word = crashed_at + _STRAY_AT_MOST
-        begins_by = last_word + alive_for(INTERVAL) + _ROUNDING
-        ends_by = max(last_word, hold.start) + ttl[hold.token] + _ROUNDING
+        last_word = max(crashed_at, last_words.get(hold.client, 0.0))
+        begins_by = last_word + alive_for(INTERVAL) + stepped_back + _ROUNDING
+        ends_by = max(last_word, hold.start) + ttl[hold.token] + hold.delayed + _ROUNDING
         if hold.start > begins_by or hold.end > ends_by:
             yield Violation("L1", last_word, f"{short(hold.token)} outlives its dead client")
 
@@ -192,6 +204,10 @@ def _holds(run: Run) -> list[_Stay]:
                 stays.append(stay)
             case HoldExtended():
                 current[event.token].end = event.until
+            case HoldShifted() if event.token in current:
+                stay = current[event.token]
+                stay.delayed += max(0.0, event.until - stay.end)
+                stay.end = max(event.at, event.until)
             case HoldEnded() if event.token in current:
                 current[event.token].end = event.at
     return stays

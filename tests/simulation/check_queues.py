@@ -26,9 +26,9 @@ class _Queue:
     deadlines: dict[str, float] = field(default_factory=dict)
     alive_until: dict[int, float] = field(default_factory=dict)
 
-    def alive(self, at: float) -> list[Joined]:
-        """The live waiters, in order."""
-        soon = at + _RESOLUTION
+    def alive(self, at: float, *, for_sure: bool = True) -> list[Joined]:
+        """The live waiters, in order; if not ``for_sure``, also those whose time has just ended."""
+        soon = at + _RESOLUTION if for_sure else at - _RESOLUTION
         return [
             waiter
             for token, waiter in self.waiters.items()
@@ -82,15 +82,17 @@ def check_readers(run: Run) -> Iterator[Violation]:
             case Arrived():
                 # The store has finished the step before.
                 for name, at in let_in.items():
-                    first = next(iter(queues[name].alive(at)), None)
-                    if first is not None and first.mode == "shared":
+                    first = next(iter(queues[name].alive(at, for_sure=False)), None)
+                    if first is not None and first.mode == "shared" and first in queues[name].alive(at):
                         yield Violation(
                             "FIFO", at, f"reader {short(first.token)} was left in the queue of {name!r}"
                         )
                 let_in = {}
             case Joined(name=name) | AcquireRepeated(name=name) | SeenAlive(name=name):
                 queues[name].note(event)
-            case LeftQueue():
-                queues[event.name].waiters.pop(event.token, None)
+            case LeftQueue(name=name, why=why):
+                left = queues[name].waiters.pop(event.token, None)
+                if left is not None and left.mode == "exclusive" and why == "left":
+                    let_in.pop(name, None)  # it stood between the readers when they were let in
             case HoldBegan(mode="shared"):
                 let_in[event.name] = event.at

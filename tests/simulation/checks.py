@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.simulation.check_holding import check_causes, check_exclusion, check_fences, check_honesty
+from tests.simulation.check_holding import (
+    check_causes,
+    check_exclusion,
+    check_fences,
+    check_honesty,
+    check_not_after,
+)
 from tests.simulation.check_progress import (
     check_calls,
     check_dead_clients,
@@ -21,6 +27,7 @@ CHECKERS = (
     check_exclusion,
     check_honesty,
     check_causes,
+    check_not_after,
     check_fences,
     check_orphan_cleanup,
     check_dead_clients,

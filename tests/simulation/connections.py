@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.faults import LATE_AT_MOST
+from tests.simulation.faults import LATE_AT_MOST, STRAY_FOR
 
+from leasehold.core.replies import TooLate
 from leasehold.core.sync_runner import run_sync
 from leasehold.errors import StoreUnavailable
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.machines import Machine
     from tests.simulation.model import ModelClientStore
 
-    from leasehold.core.replies import LockInfo, LockWaiters, Notification, Renewal, Request
+    from leasehold.core.replies import LockInfo, LockWaiters, NotAfter, Notification, Renewal, Request
 
 _SLOW_NEWS_AT_MOST = 4.0
 
@@ -63,9 +64,11 @@ class FaultyLink:
     async def acquire(self, name: str, token: str, *terms: Any) -> Any:
         return await self._ask("acquire", (token,), lambda: self._store.acquire(name, token, *terms))
 
-    async def acquire_all(self, asks: Sequence[Request]) -> Any:
+    async def acquire_all(self, asks: Sequence[Request], not_after: NotAfter) -> Any:
         tokens = tuple(ask.token for ask in asks)
-        return await self._ask("acquire_all", tokens, lambda: self._store.acquire_all(asks))
+        return await self._ask_by(
+            not_after, "acquire_all", tokens, lambda by_ms: self._store.acquire_all_by(by_ms, asks)
+        )
 
     async def look(self, lines: Sequence[LockWaiters]) -> Any:
         tokens = tuple(token for line in lines for token in line.tokens)
@@ -75,11 +78,19 @@ class FaultyLink:
         tokens = tuple(renewal.token for renewal in renewals)
         return await self._ask_for_each("renew", tokens, renewals, lambda: self._store.renew(renewals))
 
+    async def shorten(self, renewal: Renewal, not_after: NotAfter) -> Any:
+        return await self._ask_by(
+            not_after, "shorten", (renewal.token,), lambda by_ms: self._store.shorten_by(by_ms, renewal)
+        )
+
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> Any:
         return await self._ask("release", (token,), lambda: self._store.release(name, token, fence, receipt))
 
     async def take(self, name: str, token: str, *terms: Any) -> Any:
-        return await self._ask("take", (token,), lambda: self._store.take(name, token, *terms))
+        *others, not_after = terms
+        return await self._ask_by(
+            not_after, "take", (token,), lambda by_ms: self._store.take_by(by_ms, name, token, *others)
+        )
 
     async def inspect(self, name: str) -> LockInfo:
         return await self._ask("inspect", (), lambda: self._store.inspect(name))
@@ -100,6 +111,23 @@ class FaultyLink:
         except StoreUnavailable as error:
             return [error] * len(asked)
 
+    async def _ask_by(
+        self,
+        not_after: NotAfter,
+        verb: str,
+        tokens: tuple[str, ...],
+        question: Callable[[int], Coroutine[Any, Any, Any]],
+    ) -> Any:
+        """The answer to a request that says now until when it may be done, whenever it arrives."""
+        server_clock = self._store.server_clock
+        by_ms = server_clock.to_ms(not_after.at)
+        not_after.is_sent = True
+        try:
+            return await self._ask(verb, tokens, lambda: question(by_ms))
+        except TooLate as late:
+            server_clock.read(late.store_ms)
+            raise
+
     async def _ask(
         self, verb: str, tokens: tuple[str, ...], question: Callable[[], Coroutine[Any, Any, Any]]
     ) -> Any:
@@ -112,13 +140,18 @@ class FaultyLink:
             answers.append(answer)
             answered.set()
 
+        sent_at = universe.time
+
         def arrive() -> None:
-            self._history.arrived(machine.number, verb, tokens)
-            answer = run_sync(question())
+            self._history.arrived(machine.number, verb, tokens, sent_at)
+            try:
+                answer = run_sync(question())
+            except TooLate as late:
+                answer = late
             if fate in {"fine", "late"}:
                 universe.call_at(self._reply_time(fate), lambda: machine.do(lambda: deliver(answer)))
 
-        if fate == "cut":
+        if fate == "cut" or (fate == "stray" and self._rng.random() < 0.7):
             universe.call_at(universe.time + self._latency(), lambda: machine.do(answered.set))
         if fate != "request lost" and not (fate == "cut" and self._rng.random() < 0.5):
             universe.call_at(self._arrival_time(fate), arrive)
@@ -126,12 +159,14 @@ class FaultyLink:
             raise StoreUnavailable(f"no answer to {verb} within {self._timeout:g} s")
         if not answers:
             raise StoreUnavailable(f"the connection broke during {verb}")
+        if isinstance(answers[0], TooLate):
+            raise answers[0]
         return answers[0]
 
     def _arrival_time(self, fate: Fate) -> float:
         now = self._universe.time
         if fate == "stray":
-            return now + self._rng.uniform(0.0, self._timeout + LATE_AT_MOST)
+            return now + self._rng.uniform(0.0, self._rng.choice(STRAY_FOR))
         delay = self._rng.uniform(0.0, LATE_AT_MOST) if fate == "late" else self._latency()
         arrival = now + delay
         if self.keeps_order:

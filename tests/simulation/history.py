@@ -33,6 +33,23 @@ class Arrived(Event):
     client: int
     verb: str
     tokens: tuple[str, ...]
+    sent_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClockStepped(Event):
+    """The server's clock was set forward, or back if ``by`` is negative. The new ends of holds follow."""
+
+    by: float
+
+
+@dataclass(frozen=True, slots=True)
+class HoldShifted(Event):
+    """A hold ends at another moment, because the server's clock was set."""
+
+    name: str
+    token: str
+    until: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +174,7 @@ class History(Observer):
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
+        self._server_ahead = 0.0
         self.events: list[Event] = []
         self._clients: dict[str, int] = {}
         self._is_closed = False
@@ -172,18 +190,30 @@ class History(Observer):
         if not self._is_closed:
             self.events.append(event)
 
-    def arrived(self, client: int, verb: str, tokens: tuple[str, ...]) -> None:
-        self.note(Arrived(self._now(), client, verb, tokens))
+    def server_time(self) -> float:
+        """What the server's clock shows."""
+        return self._now() + self._server_ahead
+
+    def step_server_clock(self, by: float) -> None:
+        self._server_ahead += by
+        self.note(ClockStepped(self._now(), by))
+
+    def _moment(self, server_ms: int) -> float:
+        """When the server's clock shows this, unless it is set again."""
+        return server_ms / 1000 - self._server_ahead
+
+    def arrived(self, client: int, verb: str, tokens: tuple[str, ...], sent_at: float) -> None:
+        self.note(Arrived(self._now(), client, verb, tokens, sent_at))
 
     def joined(self, name: str, party: Party) -> None:
         client = self._clients[party.channel]
-        self.note(Joined(self._now(), name, party.token, client, party.mode, party.deadline_ms / 1000))
+        self.note(Joined(self._now(), name, party.token, client, party.mode, self._moment(party.deadline_ms)))
 
     def acquire_repeated(self, name: str, party: Party) -> None:
-        self.note(AcquireRepeated(self._now(), name, party.token, party.deadline_ms / 1000))
+        self.note(AcquireRepeated(self._now(), name, party.token, self._moment(party.deadline_ms)))
 
     def seen_alive(self, name: str, channel: str, alive_until_ms: int) -> None:
-        self.note(SeenAlive(self._now(), name, self._clients[channel], alive_until_ms / 1000))
+        self.note(SeenAlive(self._now(), name, self._clients[channel], self._moment(alive_until_ms)))
 
     def left(self, name: str, token: str, why: Literal["granted", "left", "dropped"]) -> None:
         self.note(LeftQueue(self._now(), name, token, why))
@@ -198,14 +228,17 @@ class History(Observer):
                 self._clients[party.channel],
                 party.mode,
                 lease.fence,
-                lease.until_ms / 1000,
+                self._moment(lease.until_ms),
                 party.ttl_ms / 1000,
                 lease.is_claimed,
             )
         )
 
     def extended(self, name: str, lease: Lease) -> None:
-        self.note(HoldExtended(self._now(), name, lease.token, lease.until_ms / 1000))
+        self.note(HoldExtended(self._now(), name, lease.token, self._moment(lease.until_ms)))
+
+    def shifted(self, name: str, lease: Lease) -> None:
+        self.note(HoldShifted(self._now(), name, lease.token, self._moment(lease.until_ms)))
 
     def ended(self, name: str, token: str, why: Literal["released", "taken"]) -> None:
         self.note(HoldEnded(self._now(), name, token, why))

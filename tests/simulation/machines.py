@@ -86,7 +86,7 @@ class Machine(World):
 
     def resume(self) -> None:
         """Delivers everything that arrived during the pause, in any order."""
-        if not self.is_paused:
+        if not self.is_paused or self.is_crashed:
             return
         self.is_paused = False
         backlog, self._backlog = self._backlog, []

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import fnmatch
 import json
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
 from tests.simulation.model_lock import NEVER_MS, ModelLock, Observer, Party, milliseconds
 
-from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, QueueState, Refusal
+from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, QueueState, Refusal, TooLate
+from leasehold.valkey.transport.server_clock import ServerClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from tests.simulation.model_lock import Lease
 
     from leasehold.core.replies import (
+        Done,
         Grant,
         LockWaiters,
         Mode,
+        NotAfter,
         Notification,
         ReleaseReply,
         Renewal,
@@ -44,9 +48,27 @@ class ModelStore:
         self._listeners: dict[str, Callable[[Notification], None]] = {}
         self._next_channel = count(1).__next__
 
-    def connect(self, *, live: float) -> ModelClientStore:
-        """The store as one client sees it; it counts as alive for ``live`` seconds after each look."""
-        return ModelClientStore(self, f"{self._next_channel():016x}", live=live)
+    def connect(self, *, live: float, clock: Callable[[], float] | None = None) -> ModelClientStore:
+        """The store as one client sees it; it counts as alive for ``live`` seconds after each look.
+
+        ``clock`` is the client's own, if that is another one.
+        """
+        return ModelClientStore(self, f"{self._next_channel():016x}", live=live, clock=clock or self._now)
+
+    def step_clock(self, step: Callable[[], None]) -> None:
+        """Sets the clock by ``step``, and reports the new ends of leases and waits to the observer."""
+        for name in self._locks:
+            self.lock(name)
+        step()
+        # As they are: `lock` would drop what has just ended.
+        for lock in self._locks.values():
+            lock.report_times()
+
+    def check_in_time(self, not_after_ms: int) -> None:
+        """Refuse what comes after its not-after."""
+        now_ms = self.now_us() // 1000
+        if now_ms > not_after_ms:
+            raise TooLate(now_ms)
 
     def now_us(self) -> int:
         return int(self._now() * 1_000_000)
@@ -109,7 +131,14 @@ class ModelStore:
 
     def renew(self, name: str, token: str, fence: int, ttl_ms: int) -> RenewReply:
         lock = self.lock(name)
-        if lease := lock.lease_of(token):
+        if (lease := lock.lease_of(token)) and lease.fence == fence:
+            lock.extend(lease, max(ttl_ms, lock.left_of(lease)))
+            return DONE
+        return self._how_it_ended(lock, fence)
+
+    def shorten(self, name: str, token: str, fence: int, ttl_ms: int) -> Done | Ended:
+        lock = self.lock(name)
+        if (lease := lock.lease_of(token)) and lease.fence == fence:
             lock.extend(lease, ttl_ms)
             return DONE
         return self._how_it_ended(lock, fence)
@@ -186,8 +215,10 @@ class ModelClientStore:
 
     keeps_order = True
 
-    def __init__(self, model: ModelStore, channel: str, *, live: float) -> None:
+    def __init__(self, model: ModelStore, channel: str, *, live: float, clock: Callable[[], float]) -> None:
         self._model = model
+        self.server_clock = ServerClock(clock)
+        self.server_clock.read(model.now_us() / 1000)
         self.channel = channel
         self._live_ms = milliseconds(live)
         # As on a connection: the server's clock at its start.
@@ -218,7 +249,13 @@ class ModelClientStore:
         lease, is_plain = answer
         return (lease.fence, ttl, token) if is_plain else (lease.fence, self._left(name, lease), None)
 
-    async def acquire_all(self, asks: Sequence[Request]) -> Sequence[Grant] | str:
+    async def acquire_all(self, asks: Sequence[Request], not_after: NotAfter) -> Sequence[Grant] | str:
+        with self._reading_clock():
+            return await self.acquire_all_by(self.server_clock.to_ms(not_after.at), asks)
+
+    async def acquire_all_by(self, not_after_ms: int, asks: Sequence[Request]) -> Sequence[Grant] | str:
+        """The same, with the not-after of the request as it was sent. So are `shorten_by` and `take_by`."""
+        self._model.check_in_time(not_after_ms)
         parties = [
             (ask.name, self._party(ask.token, ask.ticket, ask.ttl, ask.floor, ask.holder, "exclusive"))
             for ask in asks
@@ -240,6 +277,14 @@ class ModelClientStore:
             for renewal in renewals
         ]
 
+    async def shorten(self, renewal: Renewal, not_after: NotAfter) -> Done | Ended:
+        with self._reading_clock():
+            return await self.shorten_by(self.server_clock.to_ms(not_after.at), renewal)
+
+    async def shorten_by(self, not_after_ms: int, renewal: Renewal) -> Done | Ended:
+        self._model.check_in_time(not_after_ms)
+        return self._model.shorten(renewal.name, renewal.token, renewal.fence, milliseconds(renewal.ttl))
+
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
         # The receipt is an optimization of the real store, which does not change the reply.
         return self._model.release(name, token, fence)
@@ -254,7 +299,25 @@ class ModelClientStore:
         holder: str,
         mode: Mode,
         expect_fence: int | None,
+        not_after: NotAfter,
     ) -> Grant | Refusal:
+        by_ms = self.server_clock.to_ms(not_after.at)
+        with self._reading_clock():
+            return await self.take_by(by_ms, name, token, ticket, ttl, floor, holder, mode, expect_fence)
+
+    async def take_by(
+        self,
+        not_after_ms: int,
+        name: str,
+        token: str,
+        ticket: int,
+        ttl: float,
+        floor: int,
+        holder: str,
+        mode: Mode,
+        expect_fence: int | None,
+    ) -> Grant | Refusal:
+        self._model.check_in_time(not_after_ms)
         answer = self._model.take(name, self._party(token, ticket, ttl, floor, holder, mode), expect_fence)
         if isinstance(answer, Refusal):
             return answer
@@ -265,6 +328,14 @@ class ModelClientStore:
 
     async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
         return 0, self._model.page(pattern)
+
+    @contextmanager
+    def _reading_clock(self) -> Generator[None]:
+        try:
+            yield
+        except TooLate as late:
+            self.server_clock.read(late.store_ms)
+            raise
 
     def _party(
         self,

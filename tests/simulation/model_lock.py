@@ -69,6 +69,8 @@ class Observer:
 
     def ended(self, name: str, token: str, why: Literal["released", "taken"]) -> None: ...
 
+    def shifted(self, name: str, lease: Lease) -> None: ...
+
 
 class ModelLock:
     """Readers or a writer, a queue, a counter of grants, and the memory of the last take.
@@ -106,6 +108,17 @@ class ModelLock:
             self._drop_record()
         if self.now_ms > self.taken_until_ms:
             self.taken_by = 0
+
+    def report_times(self) -> None:
+        """Reports when leases and waits end by a clock that was set."""
+        before_ms, self.now_ms = self.now_ms, self._now_us() // 1000
+        for lease in [*([self.writer] if self.writer else []), *self.readers.values()]:
+            if lease.until_ms > min(before_ms, self.now_ms):
+                self._observer.shifted(self.name, lease)
+        for waiter in self.queue.values():
+            self._observer.acquire_repeated(self.name, waiter)
+        for channel, until_ms in self.alive_until_ms.items():
+            self._observer.seen_alive(self.name, channel, until_ms)
 
     @property
     def has_record(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.machines import Machine
@@ -9,9 +10,9 @@ from tests.simulation.model import ModelStore
 from tests.simulation.model_lock import ModelLock
 
 from leasehold.core import acquire as acquiring
-from leasehold.core import engine, multi_lock, renewal
+from leasehold.core import engine, multi_lock, not_after, renewal, waiters
 from leasehold.core.orphan_cleanup import OrphanCleaner
-from leasehold.core.replies import DONE, Ended
+from leasehold.core.replies import DONE, Ended, NotAfter
 from leasehold.core.waiters import WaiterPoller
 
 if TYPE_CHECKING:
@@ -88,6 +89,34 @@ class RecreatingStore(ModelStore):
         return answer
 
 
+class LateRenewalsShorten(ModelStore):
+    """A renewal sets the end of the lease, whatever it was."""
+
+    def renew(self, name: str, token: str, fence: int, ttl_ms: int) -> Any:
+        return self.shorten(name, token, fence, ttl_ms)
+
+
+class IgnoresNotAfter(ModelStore):
+    """The store looks at no not-after."""
+
+    def check_in_time(self, not_after_ms: int) -> None:
+        pass
+
+
+def trust_every_push(patch: pytest.MonkeyPatch) -> None:
+    """A pushed grant counts from a moment that the client's own clock has not reached."""
+    patch.setattr(waiters, "_RESOLUTION", math.inf)
+
+
+def repeat_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A request with a not-after is repeated although the one before it may still be done."""
+
+    class Unsent(NotAfter):
+        is_sent = property(lambda _: False, lambda _, __: None)  # type: ignore[assignment]
+
+    patch.setattr(not_after, "NotAfter", Unsent)
+
+
 def count_from_the_reply(patch: pytest.MonkeyPatch) -> None:
     """A slow reply lengthens the lease."""
     honest = acquiring.trusted_grant
@@ -145,6 +174,11 @@ PLANTED: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None], type[ModelSt
     "a hand-over repeats the fence": ("S3", _no_patch, _store_of(RepeatsFences)),
     "the entries of a failed call are not cleaned up": ("S7", never_clean_up_orphans, ModelStore),
     "a dead client's lock stays held": ("L1", renew_after_death, ModelStore),
+    "a late renewal shortens a lease": ("S2", _no_patch, LateRenewalsShorten),
+    "a late renewal to a shorter ttl is executed": ("S2", _no_patch, IgnoresNotAfter),
+    "a late take is executed": ("late", _no_patch, IgnoresNotAfter),
+    "a take is repeated while the first may be executed": ("late", repeat_at_once, ModelStore),
+    "a push after a step of the server's clock is trusted": ("S2", trust_every_push, ModelStore),
     "a wait does not end": ("calls", never_give_up, ModelStore),
 }
 """Each bug, the promise that it breaks, and how it is planted."""

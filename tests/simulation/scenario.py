@@ -8,11 +8,16 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tests.simulation.connections import FaultyLink
-from tests.simulation.faults import ClientFaults, draw_client_faults, draw_notification_faults
+from tests.simulation.faults import (
+    ClientFaults,
+    draw_client_faults,
+    draw_clock_steps,
+    draw_notification_faults,
+)
 from tests.simulation.history import History, UnexpectedError, watched_leases
 from tests.simulation.machines import Machine
 from tests.simulation.model import ModelStore
-from tests.simulation.workers import Worker
+from tests.simulation.workers import BUSY, Habits, Worker
 from tests.unit.virtual_world import World
 
 from leasehold.core.backoff import Backoff
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
 START = 1_000.0
 BUSY_FOR = 15.0
 """Seconds in which the workers start new calls and faults occur."""
-SETTLED_BY = 60.0
+SETTLED_BY = 150.0
 """Seconds after which no call may still wait: every lease was released or has expired long before."""
 INTERVAL = 0.05
 """How often the clients poll, the default of `leasehold.connect`."""
@@ -47,8 +52,13 @@ def play(seed: int, *, make_model: type[ModelStore] = ModelStore) -> Run:
     rng = random.Random(f"{seed}")
     universe = World(start=START)
     history = History(universe.now)
-    model = make_model(universe.now, observer=history)
+    model = make_model(history.server_time, observer=history)
     busy_until = START + BUSY_FOR
+    for step in draw_clock_steps(rng, START, busy_until):
+        universe.call_at(
+            step.at,
+            lambda by=step.by: model.step_clock(lambda: history.step_server_clock(by)),
+        )
     names = ("a", "b")[: rng.choice((1, 2, 2))]
     notification_faults = draw_notification_faults(rng)
     is_calm = rng.random() < 0.15
@@ -59,7 +69,7 @@ def play(seed: int, *, make_model: type[ModelStore] = ModelStore) -> Run:
     for number in range(rng.choice((3, 3, 4, 4, 5, 6))):
         faults = ClientFaults() if is_calm else draw_client_faults(rng, START, busy_until)
         machine = Machine(universe, number, random.Random(f"{seed} machine {number}"))
-        store = model.connect(live=alive_for(INTERVAL))
+        store = model.connect(live=alive_for(INTERVAL), clock=machine.now)
         history.know_channel(store.channel, number)
         link = FaultyLink(
             machine,
@@ -90,6 +100,7 @@ def play(seed: int, *, make_model: type[ModelStore] = ModelStore) -> Run:
                 names=names,
                 until=busy_until,
                 calls=calls,
+                habits=BUSY if faults.delivers_late else Habits(),
             )
             workers.append(worker)
             machine.start(worker.work())

@@ -6,13 +6,14 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.model import ModelStore
+from tests.simulation.model import ModelClientStore, ModelStore
 from tests.support.eventually import eventually_async
 from tests.support.servers import SERVERS
 
 import leasehold
-from leasehold.core.replies import LockWaiters, Renewal
+from leasehold.core.replies import LockWaiters, NotAfter, Renewal, Request
 from leasehold.core.sync_runner import run_sync
+from leasehold.runtime import clock
 from leasehold.valkey.notifications import channel_name
 from leasehold.valkey.store import ValkeyStore
 
@@ -38,8 +39,11 @@ class StoreClient:
     A token is named by one letter; its ticket is the letter's code.
     """
 
-    def __init__(self, store: Any, *, is_blocking: bool = False) -> None:
+    def __init__(
+        self, store: Any, *, now: Callable[[], float] = clock.now, is_blocking: bool = False
+    ) -> None:
         self.store = store
+        self.now = now
         self.notifications: list[Notification] = []
         self._is_blocking = is_blocking
 
@@ -61,11 +65,42 @@ class StoreClient:
         return await self.do("acquire", name, letter * 32, ord(letter), ttl, 0, f'"{letter}"', mode, wait)
 
     async def take(
-        self, letter: str, *, ttl: float = 30.0, mode: Mode = "exclusive", expect_fence: int | None = None
+        self,
+        letter: str,
+        *,
+        ttl: float = 30.0,
+        mode: Mode = "exclusive",
+        expect_fence: int | None = None,
+        late_by: float = 0.0,
     ) -> Any:
         return await self.do(
-            "take", "lock", letter * 32, ord(letter), ttl, 0, f'"{letter}"', mode, expect_fence
+            *("take", "lock", letter * 32, ord(letter), ttl, 0, f'"{letter}"', mode, expect_fence),
+            self.in_time(late_by),
         )
+
+    async def shorten(
+        self, letter: str, name: str = "lock", *, fence: int, ttl: float, late_by: float = 0.0
+    ) -> Any:
+        return await self.do("shorten", Renewal(name, letter * 32, fence, ttl), self.in_time(late_by))
+
+    async def ask_for_all(self, letter: str, *names: str, ttl: float = 30.0, late_by: float = 0.0) -> Any:
+        asks = [Request(name, letter * 32, ord(letter), ttl, 0, f'"{letter}"') for name in names]
+        return await self.do("acquire_all", asks, self.in_time(late_by))
+
+    def in_time(self, late_by: float = 0.0) -> NotAfter:
+        """A not-after in a minute, or one that was so long ago."""
+        return NotAfter(self.now() - late_by if late_by else self.now() + 60.0)
+
+    async def server_clock(self) -> Any:
+        """The clock by which the next request is sent."""
+        if isinstance(self.store, ModelClientStore):
+            return self.store.server_clock
+        transport = self.store._transport
+        get = transport.get_connection
+        connection = await (get() if not self._is_blocking else asyncio.to_thread(lambda: run_sync(get())))
+        if self._is_blocking:
+            transport.put_back(connection)
+        return connection.server_clock
 
     async def look(self, *letters: str, name: str = "lock") -> Any:
         (look,) = await self.do("look", [LockWaiters(name, [letter * 32 for letter in letters])])
@@ -92,7 +127,7 @@ class ModelWorld:
         self._model = ModelStore(lambda: self._now)
 
     async def connect(self, *, live: float = 60.0) -> StoreClient:
-        client = StoreClient(self._model.connect(live=live))
+        client = StoreClient(self._model.connect(live=live), now=lambda: self._now)
         client.store.listen(client.notifications.append)
         return client
 

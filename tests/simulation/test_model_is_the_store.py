@@ -17,7 +17,8 @@ from tests.simulation.model import ModelStore
 from tests.simulation.store_comparison import DifferenceError, Fences, check_answers
 from tests.simulation.stores import ServerWorld
 
-from leasehold.core.replies import Granted, LockWaiters, Renewal, Request, Taken
+from leasehold.core.replies import Granted, LockWaiters, NotAfter, Renewal, Request, Taken
+from leasehold.runtime import clock
 
 if TYPE_CHECKING:
     from tests.simulation.model import ModelClientStore
@@ -93,10 +94,24 @@ class Sequence:
         expected = await getattr(self._clients[client], verb)(*model)
         self._log[-1] += f" -> {answer}"
         check_answers(answer, expected, self._fences[name])
-        if verb in {"acquire", "take"} and type(answer) is tuple:
-            self._last[name, real[2] - self._ticket(0)] = (answer[0], expected[0])
+        self._note_fences(name, client, verb, real, answer, expected)
         await self._check_notifications(name)
         return True
+
+    def _note_fences(
+        self, name: str, client: int, verb: str, real: tuple[Any, ...], answer: Any, expected: Any
+    ) -> None:
+        """Notes the fences that a reply has shown: a renewal must have the fence of its lease."""
+        if verb in {"acquire", "take"} and type(answer) is tuple:
+            self._last[name, real[2] - self._ticket(0)] = (answer[0], expected[0])
+        elif verb == "acquire_all" and isinstance(answer, list):
+            self._last[name, real[0][0].ticket - self._ticket(0)] = (answer[0][0], expected[0][0])
+        elif verb == "look":
+            (state,), (model_state,) = answer, expected
+            numbers = range(client, TOKENS, CLIENTS)
+            for number, place, model_place in zip(numbers, state.places, model_state.places, strict=True):
+                if type(place) is tuple:
+                    self._last[name, number] = (place[0], model_place[0])
 
     def _question(self) -> tuple[str, int, str, tuple[Any, ...], tuple[Any, ...]]:
         """Name, client, verb, and the arguments for the real store and the model, which have different fences."""
@@ -106,8 +121,12 @@ class Sequence:
         token, ticket, holder = self._token(number), self._ticket(number), f'"{number}"'
         fences = self._last.get((name, number), (0, 0))
         ttl = rng.choice(TTLS)
+        in_time, model_in_time = [NotAfter(clock.now() + 60)], [NotAfter(self._now + 60)]
         match rng.choice(
-            (*["acquire"] * 8, "look", "look", "renew", *["release"] * 4, "take", "all", "inspect")
+            (
+                *(*["acquire"] * 8, "look", "look", "renew", "shorten"),
+                *(*["release"] * 4, "take", "all", "inspect"),
+            )
         ):
             case "acquire":
                 terms = (name, token, ticket, ttl, 0, holder, mode, rng.choice(WAITS))
@@ -118,6 +137,9 @@ class Sequence:
             case "renew":
                 real, model = ([Renewal(name, token, fence, ttl)] for fence in fences)
                 return name, client, "renew", (real,), (model,)
+            case "shorten":
+                real, model = (Renewal(name, token, fence, ttl) for fence in fences)
+                return name, client, "shorten", (real, *in_time), (model, *model_in_time)
             case "release":
                 real, model = ((name, token, fence, None) for fence in fences)
                 return name, client, "release", real, model
@@ -127,10 +149,10 @@ class Sequence:
                     (name, token, ticket, ttl, 0, holder, mode, expected and expected[side])
                     for side in (0, 1)
                 )
-                return name, client, "take", real, model
+                return name, client, "take", (*real, *in_time), (*model, *model_in_time)
             case "all":
                 asks = [Request(name, token, ticket, ttl, 0, holder)]
-                return name, client, "acquire_all", (asks,), (asks,)
+                return name, client, "acquire_all", (asks, *in_time), (asks, *model_in_time)
             case _:
                 return name, client, "inspect", (name,), (name,)
 

@@ -7,7 +7,7 @@ from tests.simulation.checks import violations
 from tests.simulation.planted_bugs import PLANTED
 from tests.simulation.scenario import play
 
-SEEDS = 25
+SEEDS = 50
 
 
 def caught_by(promise, make_model):

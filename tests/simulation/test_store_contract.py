@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.stores import STORES, open_world
 from tests.support.eventually import LIMIT
 
-from leasehold.core.replies import DONE, Busy, Ended, Granted, Refusal, Request, Taken
+from leasehold.core.replies import DONE, Busy, Ended, Granted, Refusal, Taken, TooLate
 
 
 @pytest.fixture(params=STORES)
@@ -165,7 +165,7 @@ async def test_an_unclaimed_grant_goes_to_the_next(world, ann, bob):
 async def test_no_newcomer_passes_the_queue_after_an_expiry(world, ann, bob):
     fence, _, _ = await ann.ask("a")
     await ann.ask("b")
-    await ann.renew("a", fence=fence, ttl=0.2)
+    await ann.shorten("a", fence=fence, ttl=0.2)
     await world.sleep(0.3)
     newcomer = await bob.ask("n")
     assert isinstance(newcomer, Busy)
@@ -183,7 +183,7 @@ async def test_no_newcomer_passes_a_waiter_whose_client_tried_another_way(world,
         await quiet.ask("b", name)
         await world.sleep(0.6 * live)
         tried = await quiet.ask("t", name, wait=0)
-        await ann.renew("a", name, fence=fence, ttl=0.3 * live)
+        await ann.shorten("a", name, fence=fence, ttl=0.3 * live)
         await world.sleep(0.5 * live)  # the lease is over; the client of "b" still counts as alive
         newcomer = await bob.ask("n", name)
 
@@ -316,7 +316,7 @@ async def test_a_look_moves_the_queue_on(world, ann, bob):
     fence, _, _ = await ann.ask("a")
     await ann.ask("b")
     await bob.ask("c")
-    await ann.renew("a", fence=fence, ttl=0.2)
+    await ann.shorten("a", fence=fence, ttl=0.2)
     await world.sleep(0.3)
     assert (await bob.look("c")).places == [1]
     await world.receives(ann, granted("b"))
@@ -374,10 +374,9 @@ async def test_a_writer_that_gives_up_lets_the_readers_behind_it_read(world, ann
 
 async def test_a_repeated_acquire_of_several_locks_returns_them_when_another_waits_for_one(ann, bob):
     """The reply to the first request may have been lost, and a waiter has joined since."""
-    asks = [Request(name, "a" * 32, 1, 30.0, 0, '"a"') for name in ("lock", "other")]
-    grants = await ann.do("acquire_all", asks)
+    grants = await ann.ask_for_all("a", "lock", "other")
     await bob.ask("b", "other")
-    again = await ann.do("acquire_all", asks)
+    again = await ann.ask_for_all("a", "lock", "other")
     assert [grant[0] for grant in again] == [grant[0] for grant in grants]
 
 
@@ -446,13 +445,99 @@ async def test_fences_grow_with_every_kind_of_grant(world, ann, bob):
 
 
 async def test_several_locks_come_all_or_none(ann, bob):
-    asks = [Request(name, "a" * 32, 1, 30.0, 0, '"a"') for name in ("lock", "other")]
-    grants = await ann.do("acquire_all", asks)
+    grants = await ann.ask_for_all("a", "lock", "other", ttl=30)
     assert [remaining for _, remaining, _ in grants] == [30, 30]
-    assert [grant[0] for grant in await ann.do("acquire_all", asks)] == [grant[0] for grant in grants]
-    wanted = [Request(name, "b" * 32, 2, 30.0, 0, '"b"') for name in ("third", "other")]
-    assert await bob.do("acquire_all", wanted) == "other"
+    again = await ann.ask_for_all("a", "lock", "other", ttl=30)
+    assert [grant[0] for grant in again] == [grant[0] for grant in grants]
+    assert await bob.ask_for_all("b", "third", "other") == "other"
     assert is_grant(await bob.ask("c", "third", wait=0))
+
+
+LATE = 5.0
+"""Seconds since a request was to be done at the latest; more than two clocks can differ by here."""
+
+
+@pytest.mark.parametrize("rival", [None, "exclusive", "shared"])
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+async def test_a_renewal_never_shortens_a_lease_so_it_may_come_late(ann, bob, mode, rival):
+    """It was asked for before the last one, and lost with its connection."""
+    fence, _, _ = await ann.ask("a", mode=mode, ttl=30)
+    if rival is not None:
+        await bob.ask("b", mode=rival)
+    assert await ann.renew("a", fence=fence, ttl=60) is DONE
+    assert await ann.renew("a", fence=fence, ttl=2) is DONE
+    assert (await ann.look("a")).places[0][1] > 30
+
+
+@pytest.mark.parametrize("rival", [None, "exclusive", "shared"])
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+async def test_a_lease_is_shortened_unless_the_request_comes_too_late(ann, bob, mode, rival):
+    fence, _, _ = await ann.ask("a", mode=mode, ttl=60)
+    if rival is not None:
+        await bob.ask("b", mode=rival)
+    with pytest.raises(TooLate):
+        await ann.shorten("a", fence=fence, ttl=10, late_by=LATE)
+    assert (await ann.look("a")).places[0][1] > 20
+    assert await ann.shorten("a", fence=fence, ttl=10) is DONE
+    assert 0 < (await ann.look("a")).places[0][1] <= 10
+
+
+async def test_a_renewal_does_not_extend_what_a_late_request_got_after_the_lease_was_lost(ann, bob):
+    """The lease was taken, its client has not noticed, the taker has released, and an old acquire is delivered."""
+    first, _, _ = await ann.ask("a", ttl=30)
+    taker, _, _ = await bob.take("t", ttl=30)
+    await bob.release("t", fence=taker)
+    again, _, _ = await ann.ask("a", ttl=20)
+    assert again > taker > first
+    assert await ann.renew("a", fence=first, ttl=30) is Ended.TAKEN
+    assert await ann.shorten("a", fence=first, ttl=10) is Ended.TAKEN
+    assert 10 < (await ann.look("a")).places[0][1] <= 20
+    assert await ann.renew("a", fence=again, ttl=30) is DONE
+    await bob.ask("b")
+    assert await ann.renew("a", fence=first, ttl=60) is Ended.TAKEN
+    assert (await ann.look("a")).places[0][1] <= 30
+
+
+async def test_shortening_touches_only_ones_own_lease_and_brings_none_back(ann, bob):
+    fence, _, _ = await ann.ask("a", ttl=30)
+    assert await bob.shorten("b", fence=fence, ttl=10) is Ended.EXPIRED
+    taker, _, _ = await bob.take("t", ttl=30)
+    assert await ann.shorten("a", fence=fence, ttl=10) is Ended.TAKEN
+    assert await bob.shorten("t", fence=taker, ttl=10) is DONE
+    await bob.release("t", fence=taker)
+    assert await bob.shorten("t", fence=taker, ttl=10) is Ended.EXPIRED
+    assert not (await ann.inspect()).is_held
+
+
+async def test_a_take_that_comes_too_late_takes_nothing(ann, bob):
+    """It was asked again, granted and released since, and another client has the lock."""
+    taken_before, _, _ = await bob.take("t")
+    await bob.release("t", fence=taken_before)
+    held, _, _ = await ann.ask("a", ttl=30)
+    with pytest.raises(TooLate):
+        await bob.take("t", late_by=LATE)
+    info = await ann.inspect()
+    assert (info.fence, info.holder) == (held, "a")
+    assert ann.notifications == []
+
+
+async def test_several_locks_asked_for_too_late_are_not_granted(ann):
+    grants = await ann.ask_for_all("a", "lock", "other")
+    for name, (fence, _, _) in zip(("lock", "other"), grants, strict=True):
+        await ann.release("a", name, fence=fence)
+    with pytest.raises(TooLate):
+        await ann.ask_for_all("a", "lock", "other", late_by=LATE)
+    assert not (await ann.inspect("lock")).is_held
+    assert not (await ann.inspect("other")).is_held
+
+
+async def test_the_reply_to_a_late_request_has_the_clock_of_the_store(ann):
+    """So a client whose idea of that clock is wrong, because it was set, has the next request done."""
+    server_clock = await ann.server_clock()
+    server_clock.read(server_clock.to_ms(ann.now()) - 1_000_000)
+    with pytest.raises(TooLate):
+        await ann.take("t")
+    assert is_grant(await ann.take("t"))
 
 
 async def test_the_holder_and_the_number_of_waiters_are_public(world, ann):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.history import Called, Returned, TokenCreated, UnexpectedError
 from tests.unit.virtual_world import CancelledHere
 
+from leasehold.core.multi_lock import try_acquire_all
 from leasehold.errors import LeaseLost, LockBusy, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -25,6 +27,18 @@ _TTLS = (0.3, 1.0, 2.5, 6.0, 15.0)
 _WAITS = (0, 0.2, 1.5, 4.0, None)
 
 
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How often users take locks by force or acquire all of them, and how often they renew by hand."""
+
+    takes: float = 0.08
+    renews: tuple[int, ...] = (0, 0, 0, 0, 1)
+
+
+BUSY = Habits(takes=0.3, renews=(1, 3, 9))
+"""Users of the verbs that are dangerous when they are delivered late."""
+
+
 class Worker:
     """One user: acquires a lock, keeps it for a while, ends it in one of several ways, and starts again."""
 
@@ -38,7 +52,10 @@ class Worker:
         names: tuple[str, ...],
         until: float,
         calls: count[int],
+        habits: Habits,
     ) -> None:
+        self._habits = habits
+        self._others: list[WatchedLease] = []
         self._engine = engine
         self._machine = machine
         self._history = history
@@ -59,14 +76,19 @@ class Worker:
     async def work(self) -> None:
         while self._machine.universe.time < self._until:
             await self._machine.sleep(self._rng.choice((0.0, 0.05, 0.5, 2.0)) * self._rng.random())
+            self._others = []
             try:
                 lease = await self._get_one()
                 if lease is not None:
                     await self._use(lease)
+                for other in self._others:
+                    await self._engine.release(other)
             except _EXPECTED:
                 pass  # as users do: try again
             except Exception as error:  # noqa: BLE001 - that is what the run is about
                 self._note_unexpected(error)
+            for other in self._others:
+                self._engine.abandon(other)
         self.is_done = True
 
     async def _get_one(self) -> WatchedLease | None:
@@ -75,12 +97,22 @@ class Worker:
         ttl = rng.choice(_TTLS)
         renew = rng.random() < 0.5
         max_hold = rng.uniform(0.2, 4.0) if rng.random() < 0.15 else None
-        if rng.random() < 0.08:
+        if rng.random() < self._habits.takes:
             return await self._take(name, mode, ttl, renew=renew, max_hold=max_hold)
+        if len(self._names) > 1 and rng.random() < self._habits.takes:
+            return await self._call("lock_all", name, 0, self._lock_all(ttl, renew=renew), None)
         wait = rng.choice(_WAITS)
         asking = self._engine.acquire(name, ttl, wait, mode, None, renew, max_hold, None)
         cancel_after = rng.choice((0.001, 0.3, 2.0)) * rng.random() if rng.random() < 0.15 else None
         return await self._call("acquire", name, wait, asking, cancel_after)
+
+    async def _lock_all(self, ttl: float, *, renew: bool) -> WatchedLease:
+        """The first of the leases on all locks, acquired in one step; `_others` has the rest."""
+        leases = await try_acquire_all(self._engine, self._names, ttl, None, renew, None, None)
+        if leases is None:
+            raise LockBusy(self._names[0])
+        first, *self._others = leases
+        return first
 
     async def _take(
         self, name: str, mode: Any, ttl: float, *, renew: bool, max_hold: float | None
@@ -104,11 +136,11 @@ class Worker:
     async def _use(self, lease: WatchedLease) -> None:
         rng = self._rng
         await lease.wait_until_lost(rng.choice((0.001, 0.1, 1.0, 3.0)) * rng.random())
-        if rng.random() < 0.2:
+        for _ in range(rng.choice(self._habits.renews)):
             # Without a reply the lease is unchanged, and can still be released.
             with suppress(StoreUnavailable):
                 await self._engine.renew(lease, rng.choice((None, *_TTLS)))
-            await lease.wait_until_lost(rng.random())
+            await lease.wait_until_lost(rng.choice((0.1, 1.0)) * rng.random())
         match rng.choice(("release", "release", "release", "release", "abandon", "keep")):
             case "release":
                 await self._engine.release(lease)

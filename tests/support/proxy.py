@@ -48,6 +48,8 @@ class FaultProxy:
         self.latency = dict.fromkeys(_WAYS, 0.0)
         self.traps: list[_Trap] = []
         self.errors: list[Exception] = []
+        self.dropped: list[bytes] = []
+        """What `cut_before_request` kept from the server, for `deliver_dropped`."""
         self._reservation = reserve_port()
         self._thread = LoopThread("fault-proxy")
         self.flowing = {way: asyncio.Event() for way in _WAYS}
@@ -101,6 +103,12 @@ class FaultProxy:
         """The request gets lost: the next one that contains `match` is dropped, its connection reset. Requests
         before it are delivered. The answer is set once that has happened."""
         return self._set_trap(_Trap(match, deliver=False))
+
+    def deliver_dropped(self) -> bytes:
+        """Send the server what was dropped last, late and on a connection of its own; the beginning of the reply."""
+        with socket.create_connection(("127.0.0.1", self.target_port), timeout=LIMIT) as late:
+            late.sendall(self.dropped[-1])
+            return late.recv(4096)
 
     def stall_after_request(self, match: bytes | None = None) -> threading.Event:
         """The reply is held back: from the next request that contains `match` on, no reply passes until `flow`.
@@ -311,6 +319,8 @@ class _Requests(_Stream):
         for trap in self.proxy.traps:
             if trap.match is None or trap.match in frame:
                 self.proxy.traps.remove(trap)
+                if not trap.deliver:
+                    self.proxy.dropped.append(frame)
                 if trap.is_cut:
                     self.link.trap = trap
                 else:

@@ -91,7 +91,7 @@ def test_a_wait_for_the_end_follows_a_shortened_renewal(world, store, engine, ho
     lease = hold(ttl=30, renew=renew)
     waiting = world.start(lease.wait_until_lost())
     world.advance(1)
-    store.answer("renew", Later(1.9, DONE))
+    store.answer("shorten", Later(1.9, DONE))
     world.start(engine.renew(lease, 1))
     world.advance(1.01)
     assert waiting.is_done

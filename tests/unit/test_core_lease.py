@@ -36,7 +36,7 @@ def test_a_renewal_counts_from_before_it_was_sent(world, store, engine, hold):
     world.run(engine.renew(lease))
     assert lease.remaining() == pytest.approx(trusted_for(10))
     (renewal,) = store.asked("renew")[0].asked["renewals"]
-    assert renewal == ("a", lease.token, 7, 10)
+    assert renewal == ("a", lease.token, 7, 10, False)
 
 
 def test_a_renewal_with_another_ttl_is_the_new_ttl_from_then_on(world, store, engine, hold):
@@ -58,7 +58,7 @@ def test_a_shorter_renewal_whose_outcome_is_unknown_is_not_trusted_for_longer(wo
     """It may have been done: the store may grant the lock to another client after the shorter ttl."""
     lease = hold(ttl=30)
     sent_at = world.now()
-    store.usual["renew"] = SILENCE
+    store.usual["shorten"] = SILENCE
     with pytest.raises(StoreUnavailable):
         world.run(engine.renew(lease, 5))
     assert lease.valid_until <= sent_at + 5
@@ -66,7 +66,7 @@ def test_a_shorter_renewal_whose_outcome_is_unknown_is_not_trusted_for_longer(wo
 
 def test_a_shorter_renewal_under_way_is_not_trusted_for_longer(world, store, engine, hold):
     lease = hold(ttl=30)
-    store.answer("renew", Later(1.9, DONE))
+    store.answer("shorten", Later(1.9, DONE))
     world.start(engine.renew(lease, 1))
     world.advance(1.5)
     assert lease.is_lost

@@ -97,6 +97,22 @@ def test_a_grant_whose_notification_is_too_late_is_polled_instead(world, store, 
     assert len({call.asked["token"] for call in store.asked("acquire")}) == 1
 
 
+@pytest.mark.parametrize("step", [0.2, 0.5, 1.0, 1.7, 60.0])
+def test_a_grant_after_a_step_of_the_stores_clock_is_not_trusted_for_longer_than_it_lasts(
+    world, store, waiting, step
+):
+    """The clock was set forward after the last look, so the times of the two replies say nothing about each other."""
+    task = waiting(renew=True, wait=60)
+    world.advance(0.03)
+    heard_at = world.now()
+    store.answer("acquire", granted(7, 30))
+    notify_granted(world, store, after=0.02 + step, remaining=2.0)
+    world.settle()
+    ends_at = heard_at + 2.0 if len(store.asked("acquire")) == 1 else heard_at + 30
+    assert task.result.valid_until <= ends_at
+    assert task.result.fence == 7
+
+
 def test_without_renewals_the_grant_is_claimed_before_it_is_returned(world, store, waiting):
     task = waiting(renew=False, ttl=30)
     store.answer("acquire", Later(0.1, granted(7, 30)))

@@ -15,6 +15,7 @@ from leasehold.core.replies import (
     Ended,
     Granted,
     LockWaiters,
+    NotAfter,
     QueueState,
     Refusal,
     Renewal,
@@ -26,8 +27,10 @@ from leasehold.runtime.randomness import SystemRandom
 from leasehold.runtime.thread_runtime import ThreadClock, ThreadConcurrency
 from leasehold.valkey import scripts
 from leasehold.valkey.store import ValkeyStore
+from leasehold.valkey.transport.server_clock import ServerClock
 
 TOKEN = "f" * 32
+NOW = 5_000.0
 NOSCRIPT = hiredis.ReplyError("NOSCRIPT No matching script. Please use EVAL.")
 
 
@@ -49,6 +52,8 @@ class ScriptedTransport:
         self.deletes_if_equal = deletes_if_equal
         self.may_ask_twice = may_ask_twice
         self.times_reset = 0
+        self.server_clock = ServerClock(lambda: NOW)
+        self.server_clock.read(1_700_000_000_000)
         self.sent = []
 
     @property
@@ -86,7 +91,8 @@ def acquire(store, *, ttl=30.0, floor=0, mode="exclusive", wait=5.0):
 
 
 def take(store, expect_fence):
-    return run_sync(store.take("a", TOKEN, 12, 30, 0, '"me"', "exclusive", expect_fence))
+    not_after = NotAfter(NOW + 0.5)
+    return run_sync(store.take("a", TOKEN, 12, 30, 0, '"me"', "exclusive", expect_fence, not_after))
 
 
 def test_a_bare_number_is_a_fresh_grant():
@@ -222,13 +228,13 @@ def test_a_take_that_was_not_expected_tells_by_whom_the_lock_is_held():
     store, transport = make_store([0, 55, b'1700000000000 "alice"'], [0, 0, b""])
     assert take(store, 54) == Refusal(55, "alice")
     assert take(store, 54) == Refusal(0, None)
-    assert transport.sent[0][-1] == 54
+    assert transport.sent[0][-2:] == (54, 1_700_000_000_495)
 
 
 def test_a_take_without_an_expected_fence_sends_none():
     store, transport = make_store([56, 30_000, b""])
     assert take(store, None)[:2] == (56, 30.0)
-    assert transport.sent[0][-1] == ""
+    assert transport.sent[0][-2] == ""
 
 
 def test_a_release_uses_the_servers_own_compare_and_delete():

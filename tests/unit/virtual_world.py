@@ -22,7 +22,7 @@ from leasehold.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Sequence
 
-    from leasehold.core.replies import LockWaiters, Notification, Renewal, Request
+    from leasehold.core.replies import LockWaiters, NotAfter, Notification, Renewal, Request
 
 
 class CancelledHere(BaseException):
@@ -245,7 +245,7 @@ class ScriptedStore:
     def __init__(self, world: World) -> None:
         self._world = world
         self._script: defaultdict[str, deque[Any]] = defaultdict(deque)
-        self.usual: dict[str, Any] = {"renew": DONE, "release": DONE, "open": None}
+        self.usual: dict[str, Any] = {"renew": DONE, "shorten": DONE, "release": DONE, "open": None}
         self.calls: list[Call] = []
         self.keeps_order = True
         self.notify: Callable[[Notification], None] = lambda _news: None
@@ -301,8 +301,9 @@ class ScriptedStore:
             wait=wait,
         )
 
-    async def acquire_all(self, asks: Sequence[Request]) -> Any:
-        return await self._reply("acquire_all", asks=list(asks))
+    async def acquire_all(self, asks: Sequence[Request], not_after: NotAfter) -> Any:
+        not_after.is_sent = True
+        return await self._reply("acquire_all", asks=list(asks), not_after=not_after.at)
 
     async def look(self, lines: Sequence[LockWaiters]) -> Any:
         return await self._reply("look", lines=list(lines))
@@ -313,6 +314,10 @@ class ScriptedStore:
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[Any]:
         answer = await self._reply("renew", renewals=list(renewals))
         return answer if isinstance(answer, list) else [answer] * len(renewals)
+
+    async def shorten(self, renewal: Renewal, not_after: NotAfter) -> Any:
+        not_after.is_sent = True
+        return await self._reply("shorten", renewal=renewal, not_after=not_after.at)
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> Any:
         return await self._reply("release", name=name, token=token, fence=fence, receipt=receipt)
@@ -327,7 +332,9 @@ class ScriptedStore:
         holder: str,
         mode: str,
         expect_fence: int | None,
+        not_after: NotAfter,
     ) -> Any:
+        not_after.is_sent = True
         return await self._reply(
             "take",
             name=name,
@@ -338,6 +345,7 @@ class ScriptedStore:
             holder=holder,
             mode=mode,
             expect_fence=expect_fence,
+            not_after=not_after.at,
         )
 
     async def inspect(self, name: str) -> Any:

@@ -86,7 +86,12 @@ class AcquireLoop:
         self._wait = wait
         self._will_renew = will_renew
         self._waiter = Waiter(
-            request.name, request.token, request.ticket, engine.concurrency.signal(), retry_interval
+            request.name,
+            request.token,
+            request.ticket,
+            engine.concurrency.signal(),
+            engine.clock,
+            retry_interval,
         )
         self._give_up_at = math.inf
         self._silent_since: float | None = None

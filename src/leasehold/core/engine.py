@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from leasehold.core import validation
 from leasehold.core.acquire import AcquireLoop, late_grant, trusted_grant
 from leasehold.core.lease import LeaseState
+from leasehold.core.not_after import NotAfterRetry
 from leasehold.core.notifications import NotificationRouter
 from leasehold.core.observer import Notes, Observers, Operation, observed
 from leasehold.core.orphan_cleanup import Orphan, OrphanCleaner
-from leasehold.core.renewal import Renewer, renewal_of
+from leasehold.core.renewal import Renewer, renewal_of, send_renewal
 from leasehold.core.replies import DONE, Done, Ended, Refusal, Request
 from leasehold.core.validity import trusted_for, ttl_for
 from leasehold.core.waiters import WaiterPoller
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from leasehold.core.backoff import Backoff
     from leasehold.core.observer import Kind, Verb
     from leasehold.core.ports import Clock, Concurrency, Random, Store
-    from leasehold.core.replies import LockInfo, Mode
+    from leasehold.core.replies import LockInfo, Mode, NotAfter
     from leasehold.errors import Holder
 
 L = TypeVar("L", bound=LeaseState)
@@ -238,13 +239,13 @@ class Engine(Generic[L]):
         asked_ttl, encoded, least = self.grant_terms(ttl, holder, max_hold, floor)
         token = self.random.token()
         ticket = self.notifications.new_ticket()
-        tries = 0
+        retry = NotAfterRetry(self)
 
-        async def ask() -> TrustedGrant | Refusal:
-            nonlocal tries
-            tries += 1
+        async def ask(not_after: NotAfter) -> TrustedGrant | Refusal:
             sent_at = self.clock.now()
-            reply = await self.store.take(name, token, ticket, asked_ttl, least, encoded, mode, expected)
+            reply = await self.store.take(
+                name, token, ticket, asked_ttl, least, encoded, mode, expected, not_after
+            )
             if isinstance(reply, Refusal):
                 return reply
             grant = trusted_grant(reply, sent_at, self.clock.now())
@@ -253,9 +254,9 @@ class Engine(Generic[L]):
             return grant
 
         try:
-            reply = await self.retry(ask)
+            reply = await retry.run(ask)
         except BaseException as error:
-            was_silent = tries > 1 or isinstance(error, StoreUnavailable)
+            was_silent = retry.was_silent or isinstance(error, StoreUnavailable)
             if was_silent or not isinstance(error, StoreRefused | InvalidRequest):
                 self.schedule_cleanup(name, token, asked_ttl, was_silent=was_silent)
             raise
@@ -307,10 +308,7 @@ class Engine(Generic[L]):
                     self._renewer.watch(lease)
                 elif lease.lost_signal is not None:
                     self.watch(lease)  # a caller waits for its end, by the old deadline
-            (reply,) = await self.store.renew([renewal])
-            if isinstance(reply, Done | Ended):
-                return reply
-            raise reply
+            return await send_renewal(self.store, self.clock, lease, renewal, sent_at, self.timeout)
 
         reply = await self.retry(ask)
         if isinstance(reply, Ended):

@@ -34,6 +34,9 @@ class LeaseState:
     is_releasing: bool = False
     is_given_back: bool = False
     check_at: float = 0.0
+    # The latest end that was ever asked for, and until when an unanswered request may still shorten the lease.
+    asked_until: float = 0.0
+    unsettled_until: float = 0.0
     failures: int = 0
     held_from: float | None = None
     exchange: Signal | None = None

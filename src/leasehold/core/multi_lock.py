@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from leasehold.core import validation
 from leasehold.core.acquire import late_grant, to_timeout, trusted_grant
 from leasehold.core.lease import LeaseState
+from leasehold.core.not_after import NotAfterRetry
 from leasehold.core.replies import Owner, Request
 from leasehold.errors import InvalidRequest, LeaseholdError, LeaseLost, LockBusy, StoreRefused
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from leasehold.core.acquire import TrustedGrant
     from leasehold.core.engine import Engine
-    from leasehold.core.replies import Mode
+    from leasehold.core.replies import Mode, NotAfter
     from leasehold.errors import Holder, LossReason
 
 L = TypeVar("L", bound=LeaseState)
@@ -186,13 +187,11 @@ async def try_acquire_all(
     requests = [
         Request(name, owners[name].token, new_ticket(), asked_ttl, least, encoded_of[name]) for name in names
     ]
-    tries = 0
+    retry = NotAfterRetry(engine)
 
-    async def ask() -> list[TrustedGrant] | None:
-        nonlocal tries
-        tries += 1
+    async def ask(not_after: NotAfter) -> list[TrustedGrant] | None:
         sent_at = engine.clock.now()
-        reply = await engine.store.acquire_all(requests)
+        reply = await engine.store.acquire_all(requests, not_after)
         if isinstance(reply, str):
             return None
         grants = [trusted_grant(grant, sent_at, engine.clock.now()) for grant in reply]
@@ -205,14 +204,14 @@ async def try_acquire_all(
             engine.schedule_cleanup(request.name, request.token, asked_ttl, was_silent=True)
 
     try:
-        grants = await engine.retry(ask)
+        grants = await retry.run(ask)
     except BaseException as error:
         # A refusal that comes after silence says nothing of the request before it.
-        if tries > 1 or not isinstance(error, StoreRefused | InvalidRequest):
+        if retry.was_silent or not isinstance(error, StoreRefused | InvalidRequest):
             clean_up()
         raise
     if grants is None:
-        if tries > 1:  # an earlier request, whose reply was lost, may have been granted
+        if retry.was_silent:  # an earlier request, whose reply was lost, may have been granted
             clean_up()
         return None
     return [

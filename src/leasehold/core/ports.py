@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
     from leasehold.core.replies import (
         Busy,
+        Done,
+        Ended,
         Grant,
         LockInfo,
         LockWaiters,
         Mode,
+        NotAfter,
         Notification,
         QueueState,
         Refusal,
@@ -145,8 +148,11 @@ class Store(Protocol):
         """
         ...
 
-    async def acquire_all(self, requests: Sequence[Request]) -> Sequence[Grant] | str:
-        """Grant all of these locks, exclusively, if every one is free; else return the name of one that is not."""
+    async def acquire_all(self, requests: Sequence[Request], not_after: NotAfter) -> Sequence[Grant] | str:
+        """Grant all of these locks, exclusively, if every one is free; else return the name of one that is not.
+
+        This, `shorten` and `take` raise `TooLate`, and do nothing, if the request reaches the store after ``not_after``.
+        """
         ...
 
     async def look(self, polled: Sequence[LockWaiters]) -> Sequence[QueueState | StoreError]:
@@ -154,7 +160,11 @@ class Store(Protocol):
         ...
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewReply]:
-        """Renew many leases at once; an unknown outcome is a reply here, not an exception."""
+        """Extend many leases at once, never to an earlier end; an unknown outcome is a reply here, not an exception."""
+        ...
+
+    async def shorten(self, renewal: Renewal, not_after: NotAfter) -> Done | Ended:
+        """Renew one lease to a ttl that may end earlier than it does now."""
         ...
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
@@ -171,6 +181,7 @@ class Store(Protocol):
         holder: str,
         mode: Mode,
         expect_fence: int | None,
+        not_after: NotAfter,
     ) -> Grant | Refusal:
         """Grant the lock even if it is held, unless the holder's fence is not the expected one; waiters keep their places."""
         ...

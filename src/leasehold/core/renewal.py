@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold.core.background import report_unexpected, start_once
+from leasehold.core.not_after import first_allowance
 from leasehold.core.observer import outcome_of
-from leasehold.core.replies import Done, Ended, Renewal
+from leasehold.core.replies import Done, Ended, NotAfter, Renewal, TooLate
 from leasehold.core.timer_queue import TimerQueue
 from leasehold.core.validation import MIN_TTL
 from leasehold.core.validity import trusted_for, ttl_for
-from leasehold.errors import StoreUnavailable
+from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,8 +122,8 @@ class Renewer:
 
     async def _renew(self, batch: list[LeaseState]) -> None:
         try:
-            wanted = [lease for lease in batch if lease.is_watched]
             sent_at = self._clock.now()
+            wanted = [lease for lease in batch if lease.is_watched and self._is_settled(lease, sent_at)]
             renewals = [renewal_of(lease, sent_at) for lease in wanted]
             replies = await self._ask(renewals) if wanted else ()
             for lease, renewal, reply in zip(wanted, renewals, replies, strict=True):
@@ -131,6 +132,13 @@ class Renewer:
         finally:
             for lease in batch:
                 lease.end_exchange()
+
+    def _is_settled(self, lease: LeaseState, now: float) -> bool:
+        """Return whether no earlier request can shorten ``lease`` any more; if one can, it is renewed after that."""
+        if lease.unsettled_until <= now:
+            return True
+        self._schedule(lease.unsettled_until, lease)
+        return False
 
     async def _ask(self, renewals: list[Renewal]) -> Sequence[RenewReply]:
         try:
@@ -164,4 +172,42 @@ def renewal_of(lease: LeaseState, now: float, ttl: float | None = None) -> Renew
     ttl = ttl or lease.ttl
     if lease.hold_until is not None:
         ttl = min(ttl, max(ttl_for(lease.hold_until - now), MIN_TTL))
-    return Renewal(lease.name, lease.token, lease.fence, ttl)
+    known_until = max(lease.asked_until, lease.valid_until)
+    lease.asked_until = max(known_until, now + ttl)
+    return Renewal(lease.name, lease.token, lease.fence, ttl, now + ttl < known_until)
+
+
+async def send_renewal(
+    store: Store, clock: Clock, lease: LeaseState, renewal: Renewal, sent_at: float, timeout: float
+) -> Done | Ended:
+    """Send one renewal; raises `StoreError` if it is not known to be done.
+
+    Only one that shortens the lease has a not-after: done after a later renewal, it would end that one early.
+    """
+    if renewal.shortens:
+        return await _shorten(store, lease, renewal, sent_at, timeout)
+    if lease.unsettled_until > sent_at:
+        await clock.sleep(lease.unsettled_until - sent_at)
+    (reply,) = await store.renew([renewal])
+    if isinstance(reply, Done | Ended):
+        return reply
+    raise reply
+
+
+async def _shorten(
+    store: Store, lease: LeaseState, renewal: Renewal, sent_at: float, timeout: float
+) -> Done | Ended:
+    # A part of the ttl at most, because the next renewal waits until this one is settled.
+    not_after = NotAfter(sent_at + min(first_allowance(timeout), renewal.ttl / 3))
+    # Before it is sent: without a reply, or if the caller is cancelled, it may be done until then.
+    unsettled_before = lease.unsettled_until
+    lease.unsettled_until = max(unsettled_before, not_after.at)
+    try:
+        reply = await store.shorten(renewal, not_after)
+    except StoreError as error:
+        if isinstance(error, TooLate | StoreRefused) or not not_after.is_sent:
+            lease.unsettled_until = unsettled_before
+        raise
+    lease.unsettled_until = unsettled_before
+    lease.asked_until = sent_at + renewal.ttl
+    return reply

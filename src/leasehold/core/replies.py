@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from leasehold.errors import Holder, StoreError
+from leasehold.errors import Holder, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,6 +88,30 @@ class Request(NamedTuple):
     mode: Mode = "exclusive"
 
 
+class NotAfter:
+    """The moment, on our own clock, after which the store must not do a request.
+
+    ``is_sent``: the store may have got the request. Set by the store's client just before it sends.
+    """
+
+    __slots__ = ("at", "is_sent")
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        self.is_sent = False
+
+
+class TooLate(StoreUnavailable):
+    """The store got the request after its not-after, so nothing was done. ``store_ms`` is the store's clock."""
+
+    def __init__(self, store_ms: int) -> None:
+        super().__init__(
+            "the request came to the store too late, so nothing was done: the way to the store is slow, or its clock "
+            "was set. Try again"
+        )
+        self.store_ms = store_ms
+
+
 class Owner(NamedTuple):
     """The token of a lease to be acquired, and the holder to show to others."""
 
@@ -122,12 +146,13 @@ ReleaseReply = Done | Ended
 
 
 class Renewal(NamedTuple):
-    """One lease to renew."""
+    """One lease to renew. ``shortens``: it may end later in the store than this ttl would let it."""
 
     name: str
     token: str
     fence: int
     ttl: float
+    shortens: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # The store ends a hold a little after its time; polling before that would see it still held.
 _AFTER_EXPIRY = 0.002
 _JITTER = 0.2
+# The store tells times in whole milliseconds.
+_RESOLUTION = 0.001
 MAX_POLL_INTERVAL = 60.0
 """The limit of a client's own interval: the store forgets a lock that is neither held nor polled."""
 
@@ -41,8 +43,15 @@ class Waiter:
     is_over = False
 
     def __init__(
-        self, name: str, token: str, ticket: int, signal: Signal, interval: float | None = None
+        self,
+        name: str,
+        token: str,
+        ticket: int,
+        signal: Signal,
+        clock: Clock,
+        interval: float | None = None,
     ) -> None:
+        self._clock = clock
         self.interval = interval
         self.name = name
         self.token = token
@@ -64,10 +73,16 @@ class Waiter:
         self._reference = (sent_at, store_time)
 
     def receive(self, notification: Notification) -> None:
-        """Note a grant. If it was taken away again, the store must be asked."""
+        """Note a grant. If it was taken away again, or its end is not known, the store must be asked."""
         if isinstance(notification, Granted):
             sent_at, store_time = self._reference
             since = notification.granted_at - store_time
+            if sent_at + drifted(since) > self._clock.now() + _RESOLUTION:
+                # Granted later than it is heard of: the store's clock was stepped since that request, so the pair
+                # translates nothing, and the store must be asked how long the grant lasts.
+                self.grant = None
+                self.signal.set()
+                return
             # Negative if the notification is late and tells of a grant before that request, which asked again.
             valid_from = sent_at + drifted(since)
             # Without drift, because this is for people: the grant was at most so long ago.

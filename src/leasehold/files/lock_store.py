@@ -13,7 +13,7 @@ from leasehold.valkey.store import ValkeyStore
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leasehold.core.replies import Grant, Mode
+    from leasehold.core.replies import Grant, Mode, NotAfter
     from leasehold.valkey.record import Holding
     from leasehold.valkey.transport.protocols import Transport
 
@@ -44,18 +44,27 @@ class FileLockStore(ValkeyStore):
         return ((fence, left_ms / 1000, None), "shared" if kind == b"s" else "exclusive") if fence else None
 
     async def upgrade(
-        self, name: str, reader: str, token: str, ticket: int, ttl: float, holder: str, wait: float
+        self,
+        name: str,
+        reader: str,
+        token: str,
+        ticket: int,
+        ttl: float,
+        holder: str,
+        wait: float,
+        not_after: NotAfter,
     ) -> Grant | UpgradeConflict | None:
         """Turn the lease of ``reader`` into a writer's under ``token``; None if the reader's has ended.
 
         With a ``wait`` the token stands first in the queue until the call is repeated, so that no new reader gets in.
+        `TooLate` if the request reaches the store after ``not_after``: nothing was done.
         """
         connection = await self._transport.get_connection()
         record, ttl_ms, floor = self._grant_arguments(connection, token, ticket, ttl, 0, holder, "exclusive")
         arguments = (record, reader, ttl_ms, floor, to_ms(wait), self._live_ms)
         # On the connection that the floor belongs to.
-        reply = await connection.run(self._upgrade, name, arguments)
-        first, second, public = await self._runner.check(reply, self._upgrade, name, arguments)
+        reply = await self._run_before(not_after, self._upgrade, name, arguments, connection)
+        first, second, public = reply
         if first > 0:
             return first, second / 1000, None
         if first == -2:

@@ -24,7 +24,9 @@ CHANGE_ENTRIES = _load("change_entries", _SESSION, "digest", "ttl_ms", "history_
 READ_ENTRIES = _load("read_entries", _SESSION, "digest", "ttl_ms", "history_ms")
 RESUME = _load("resume", scripts.LOCK_KEYS, "token", "old_tokens", "channel", "ticket", "ttl_ms")
 UPGRADE = _load(
-    "upgrade", (*scripts.LOCK_KEYS, "upgrade"), "record", "reader", "ttl_ms", "floor", "wait_ms", "live_ms"
+    "upgrade",
+    (*scripts.LOCK_KEYS, "upgrade"),
+    *("record", "reader", "ttl_ms", "floor", "wait_ms", "live_ms", "not_after_ms"),
 )
 
 ALL = (OPEN_SESSION, CHANGE_ENTRIES, READ_ENTRIES, RESUME, UPGRADE)

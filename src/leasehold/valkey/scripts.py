@@ -50,14 +50,23 @@ LOCK_KEYS = ("lock", "fence", "queue", "readers", "people")
 
 ACQUIRE = load("acquire", keys=LOCK_KEYS, arguments=("record", "ttl_ms", "floor", "wait_ms", "live_ms"))
 # "…" stands for repetition: once for each lock.
-ACQUIRE_ALL = load("acquire_all", keys=("lock", "fence", "…"), arguments=("record", "ttl_ms", "floor", "…"))
+ACQUIRE_ALL = load(
+    "acquire_all", keys=("lock", "fence", "…"), arguments=("record", "ttl_ms", "floor", "not_after_ms", "…")
+)
 LOOK = load("look", keys=LOCK_KEYS, arguments=("tokens", "channel", "live_ms"))
 RENEW = load("renew", keys=(*LOCK_KEYS, "taken"), arguments=("token", "own_fence", "ttl_ms"))
+SHORTEN = load(
+    "shorten", keys=(*LOCK_KEYS, "taken"), arguments=("token", "own_fence", "ttl_ms", "not_after_ms")
+)
 RELEASE = load("release", keys=LOCK_KEYS, arguments=("token",))
 RELEASE_ONCE = load("release_once", keys=(*LOCK_KEYS, "released"), arguments=("token", "remember_ms"))
-TAKE = load("take", keys=(*LOCK_KEYS, "taken"), arguments=("record", "ttl_ms", "floor", "expect_fence"))
+TAKE = load(
+    "take",
+    keys=(*LOCK_KEYS, "taken"),
+    arguments=("record", "ttl_ms", "floor", "expect_fence", "not_after_ms"),
+)
 FINISH = load("finish", keys=(*LOCK_KEYS, "result"), arguments=("token", "value", "ttl_ms"))
 FIRST_TIME = load("first_time", keys=("result",), arguments=("mark", "ttl_ms"))
 INSPECT = load("inspect", keys=LOCK_KEYS, arguments=())
 
-ALL = (ACQUIRE, ACQUIRE_ALL, LOOK, RENEW, RELEASE, RELEASE_ONCE, TAKE, FINISH, FIRST_TIME, INSPECT)
+ALL = (ACQUIRE, ACQUIRE_ALL, LOOK, RENEW, SHORTEN, RELEASE, RELEASE_ONCE, TAKE, FINISH, FIRST_TIME, INSPECT)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, QueueState, Refusal
+from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, QueueState, Refusal, TooLate
 from leasehold.core.validity import to_ms
 from leasehold.errors import StoreError, StoreRefused
 from leasehold.valkey import notifications, scripts
@@ -16,12 +17,14 @@ from leasehold.valkey.script_runner import ScriptRunner, is_noscript
 from leasehold.valkey.transport.protocols import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from leasehold.core.replies import (
+        Done,
         Grant,
         LockWaiters,
         Mode,
+        NotAfter,
         Notification,
         ReleaseReply,
         Renewal,
@@ -53,6 +56,7 @@ class ValkeyStore:
         self._acquire = ScriptCommand(namespace, scripts.ACQUIRE, bare)
         self._look = ScriptCommand(namespace, scripts.LOOK, bare)
         self._renew = ScriptCommand(namespace, scripts.RENEW, bare)
+        self._shorten = ScriptCommand(namespace, scripts.SHORTEN, bare)
         self._release = ScriptCommand(namespace, scripts.RELEASE, bare)
         self._release_once = ScriptCommand(namespace, scripts.RELEASE_ONCE, bare)
         self._take = ScriptCommand(namespace, scripts.TAKE, bare)
@@ -103,9 +107,10 @@ class ValkeyStore:
                 return _busy(reply)
         return reply, ttl, arguments[0]
 
-    async def acquire_all(self, requests: Sequence[Request]) -> Sequence[Grant] | str:
+    async def acquire_all(self, requests: Sequence[Request], not_after: NotAfter) -> Sequence[Grant] | str:
         """See the port."""
         connection = await self._transport.get_connection()
+        not_after_ms = connection.server_clock.to_ms(not_after.at)
         keys: list[Word] = []
         arguments: list[Word] = []
         receipts: list[str] = []
@@ -113,14 +118,16 @@ class ValkeyStore:
             lock = key_of(self._namespace, request.name)
             keys += (lock, lock + b":fence")
             terms = self._grant_arguments(connection, *request[1:])
-            arguments += terms
+            arguments += (*terms, not_after_ms)
             receipts.append(terms[0])
         script = scripts.ACQUIRE_ALL
+        not_after.is_sent = True
         reply = await connection.call("EVALSHA", script.sha, len(keys), *keys, *arguments)
         if is_noscript(reply):
             connection = await self._transport.get_connection()
             reply = await connection.call("EVAL", script.source, len(keys), *keys, *arguments)
-        self._runner.raise_if_error(reply)
+        with _reading_clock(connection):
+            self._runner.raise_if_error(reply)
         if isinstance(reply, int):
             return requests[reply - 1].name
         # A record may differ from what we would write now; the release handles that.
@@ -144,6 +151,12 @@ class ValkeyStore:
             for renewal in renewals
         ]
         return [self._renewed(reply) for reply in await self._runner.run_many(calls)]
+
+    async def shorten(self, renewal: Renewal, not_after: NotAfter) -> Done | Ended:
+        """See the port."""
+        name, token, fence, ttl, _ = renewal
+        reply = await self._run_before(not_after, self._shorten, name, (token, fence, to_ms(ttl)))
+        return _renewed(reply)
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
         """See the port. The receipt is the record as we wrote it.
@@ -176,6 +189,7 @@ class ValkeyStore:
         holder: str,
         mode: Mode,
         expect_fence: int | None,
+        not_after: NotAfter,
     ) -> Grant | Refusal:
         """See the port."""
         connection = await self._transport.get_connection()
@@ -184,8 +198,7 @@ class ValkeyStore:
             *self._grant_arguments(connection, token, ticket, ttl, floor, holder, mode),
             expected,
         )
-        reply = await connection.run(self._take, name, arguments)
-        fence, second, public = await self._runner.check(reply, self._take, name, arguments)
+        fence, second, public = await self._run_before(not_after, self._take, name, arguments, connection)
         if fence:
             return fence, _seconds(second), None
         held = parse_holding(public)
@@ -231,6 +244,22 @@ class ValkeyStore:
         """In a child process: drop the parent's connections."""
         self._transport.after_fork()
 
+    async def _run_before(
+        self,
+        not_after: NotAfter,
+        command: ScriptCommand,
+        name: str,
+        arguments: tuple[Word, ...],
+        connection: Connection | None = None,
+    ) -> Reply:
+        """The reply to a script whose last argument is the not-after, on the clock of the connection's server."""
+        connection = connection or await self._transport.get_connection()
+        arguments = (*arguments, connection.server_clock.to_ms(not_after.at))
+        not_after.is_sent = True
+        reply = await connection.run(command, name, arguments)
+        with _reading_clock(connection):
+            return await self._runner.check(reply, command, name, arguments)
+
     async def _find_end(self, name: str, fence: int) -> Ended:
         """Why a lease is gone; a command of its own, so that the common release does not pay for it."""
         try:
@@ -265,9 +294,23 @@ class ValkeyStore:
             self._runner.raise_if_error(reply)
         except StoreError as error:
             return error
-        if reply == 1:
-            return DONE
-        return Ended.TAKEN if reply < 0 else Ended.EXPIRED
+        return _renewed(reply)
+
+
+@contextmanager
+def _reading_clock(connection: Connection) -> Generator[None]:
+    """Read the server's clock from the reply to a request that came too late."""
+    try:
+        yield
+    except TooLate as late:
+        connection.server_clock.read(late.store_ms)
+        raise
+
+
+def _renewed(reply: Reply) -> Done | Ended:
+    if reply == 1:
+        return DONE
+    return Ended.TAKEN if reply < 0 else Ended.EXPIRED
 
 
 def _busy(reply: Reply) -> Busy:

@@ -12,18 +12,20 @@ local kind, held_by, rest = read_record()
 local all = token .. old_tokens
 for start = 1, #all, 32 do
   local old = string.sub(all, start, start + 31)
-  local count = read_lease(old, kind, held_by, rest)
+  local count, left_ms = read_lease(old, kind, held_by, rest)
   if count then
     redis.call('EXPIRE', fence, 172800)
+    -- A repeated request may be late, and the lease may have been renewed for longer since.
+    local until_ms = now_ms + math.max(tonumber(ttl_ms), old == token and left_ms or 0)
     local old_channel, old_ticket, _, public = read_rest(rest)
     if kind == 's' then
       local _, reader_channel, reader_ticket, _, _, since, holder = read_entry(redis.call('HGET', people, old))
       old_channel, old_ticket = reader_channel, reader_ticket
       redis.call('ZREM', readers, old)
       redis.call('HDEL', people, old)
-      write_reader(token, make_entry('r', channel, ticket, ttl_ms, whole(count), since, holder), now_ms + ttl_ms)
+      write_reader(token, make_entry('r', channel, ticket, ttl_ms, whole(count), since, holder), until_ms)
     else
-      write_hold('w', token, channel, ticket, now_ms + ttl_ms, public)
+      write_hold('w', token, channel, ticket, until_ms, public)
     end
     if old ~= token then redis.pcall('PUBLISH', 'leasehold:' .. old_channel, 'taken ' .. old_ticket) end
     return {count, tonumber(ttl_ms), kind}

@@ -1,13 +1,16 @@
 -- Turns a reader's lease into a writer's as soon as there is no other reader.
 -- Until then the writer's token stands first in the queue, so that no new reader gets in, and the client repeats the call.
 -- KEYS: lock, fence, queue, readers, people, upgrade
--- ARGV: record, reader, ttl_ms, floor, wait_ms, live_ms
+-- ARGV: record, reader, ttl_ms, floor, wait_ms, live_ms, not_after_ms
 -- Returns: {fence, ttl_ms, ''} when done, also when repeated; {0, left_ms, public} while another reads;
---   {-1, left_ms, public} when another reader waits for the same; {-2, 0, ''} when the reader's lease has ended
+--   {-1, left_ms, public} when another reader waits for the same; {-2, 0, ''} when the reader's lease has ended;
+--   the error TOOLATE when it came too late
 local lock, fence, queue, readers, people, upgrade = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local record, reader, ttl_ms, floor, wait_ms, live_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local record, reader, ttl_ms, floor, wait_ms, live_ms, not_after_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
--- Uses: clock, fence, record, waiters, readers, advance_queue, lease, release_token
+-- Uses: clock, not_after, fence, record, waiters, readers, advance_queue, lease, release_token
+local refusal = refuse_late(not_after_ms)
+if refusal then return refusal end
 local token = string.sub(record, 3, 34)
 local kind, held_by, rest = read_record()
 local count, left_ms = read_lease(token, kind, held_by, rest)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from leasehold.core import validation
 from leasehold.core.acquire import late_grant, trusted_grant
 from leasehold.core.lease import LeaseState
+from leasehold.core.not_after import NotAfterRetry
 from leasehold.errors import LeaseLost, LockBusy, StoreRefused
 from leasehold.files.lock_store import UpgradeConflict
 from leasehold.files.sessions.claims import mark_held
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from leasehold.core.acquire import TrustedGrant
     from leasehold.core.engine import Engine
-    from leasehold.core.replies import Owner
+    from leasehold.core.replies import NotAfter, Owner
     from leasehold.files.lock_store import FileLockStore
     from leasehold.files.sessions.held_file import HeldFile
     from leasehold.files.sessions.session import AnySession
@@ -175,14 +176,12 @@ async def _request(
     engine: Engine[L], store: FileLockStore, lease: L, own: Owner, ticket: int, ttl: float, wait: float
 ) -> L | UpgradeConflict:
     encoded = validation.encode_holder(own.holder)
-    tries = 0
+    retry = NotAfterRetry(engine)
 
-    async def ask() -> TrustedGrant | UpgradeConflict | None:
-        nonlocal tries
+    async def ask(not_after: NotAfter) -> TrustedGrant | UpgradeConflict | None:
         lease.check()
-        tries += 1
         sent_at = engine.clock.now()
-        reply = await store.upgrade(lease.name, lease.token, own.token, ticket, ttl, encoded, wait)
+        reply = await store.upgrade(lease.name, lease.token, own.token, ticket, ttl, encoded, wait, not_after)
         if reply is None or isinstance(reply, UpgradeConflict):
             return reply
         grant = trusted_grant(reply, sent_at, engine.clock.now())
@@ -191,12 +190,12 @@ async def _request(
         return grant
 
     try:
-        reply = await engine.retry(ask, engine.clock.now())
+        reply = await retry.run(ask)
     except LeaseLost:
         raise
     except BaseException as error:
         # A refusal that follows a lost reply says nothing about the request before it.
-        if tries > 1 or not isinstance(error, StoreRefused):
+        if retry.was_silent or not isinstance(error, StoreRefused):
             # It may have been done. Then the reader's lease has ended, and as soon as the writer's is released another
             # session may write: so neither counts from here on.
             lease.end("released")

@@ -34,7 +34,7 @@ if count then
   -- A lease that was granted from the queue is claimed by asking again.
   local is_handed_over = kind == 'g' or kind == 's' and string.sub(redis.call('HGET', people, token), 1, 1) == 'g'
   if not is_handed_over then return {count, left_ms, ''} end
-  extend(token, kind, rest, tonumber(ttl_ms))
+  set_ttl(token, kind, rest, tonumber(ttl_ms))
   return {count, tonumber(ttl_ms), ''}
 end
 -- A plain record means that the queue is empty, so a caller that does not wait has nothing to advance.

@@ -1,12 +1,15 @@
 -- Takes the lock from its holders, if the holder is the expected one. The queue stays.
 -- KEYS: lock, fence, queue, readers, people, taken
--- ARGV: record, ttl_ms, floor, expect_fence
+-- ARGV: record, ttl_ms, floor, expect_fence, not_after_ms
 -- Returns: {fence, left_ms, ''} when taken, also when asked again with the same token;
---   {0, held_fence, public} when expect_fence is not the holder's (0 and '' when the lock is free)
+--   {0, held_fence, public} when expect_fence is not the holder's (0 and '' when the lock is free);
+--   the error TOOLATE when it came too late
 local lock, fence, queue, readers, people, taken = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local record, ttl_ms, floor, expect_fence = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local record, ttl_ms, floor, expect_fence, not_after_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
--- Uses: clock, fence, record, waiters, readers, advance_queue, lease, holders
+-- Uses: clock, not_after, fence, record, waiters, readers, advance_queue, lease, holders
+local refusal = refuse_late(not_after_ms)
+if refusal then return refusal end
 local token = string.sub(record, 3, 34)
 local count, left_ms = read_lease(token, read_record())
 if count then return {count, left_ms, ''} end

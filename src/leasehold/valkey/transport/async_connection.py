@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from leasehold.errors import InvalidRequest
 from leasehold.valkey.transport import codec, error_mapping
+from leasehold.valkey.transport.server_clock import ServerClock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -70,19 +71,19 @@ class AsyncConnection(asyncio.Protocol):
         self._received_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._lost_because: tuple[str, BaseException | None] | None = None
-        self._server_epoch = 0.0
+        self.server_clock = ServerClock(clock)
         self._turn_ms = 0
 
     def set_server_facts(self, facts: ServerFacts) -> None:
         """Use the server's clock, as read just now."""
         self.floor = facts.time_us
         self.deletes_if_equal = facts.deletes_if_equal
-        self._server_epoch = facts.time_us / 1e6 - self._clock()
+        self.server_clock.read(facts.time_us / 1000)
 
     def now_ms(self) -> int:
         """The server's clock, approximately; the same for all requests of one turn."""
         if not self._unsent:
-            self._turn_ms = int((self._server_epoch + self._clock()) * 1000)
+            self._turn_ms = int((self.server_clock.offset + self._clock()) * 1000)
         return self._turn_ms
 
     def run(self, command: Command, name: str, arguments: tuple[Word, ...]) -> Awaitable[Reply]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leasehold.errors import StoreUnavailable
 from leasehold.valkey.transport import codec, error_mapping, handshake
+from leasehold.valkey.transport.server_clock import ServerClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +42,7 @@ class BlockingConnection:
         self._clock = clock
         self._put_back = put_back
         self._reader = codec.new_reader()
-        self._server_epoch = 0.0
+        self.server_clock = ServerClock(clock)
         self.floor: int | None = None
         self.deletes_if_equal = False
         self.may_ask_twice = False
@@ -65,12 +66,12 @@ class BlockingConnection:
         facts = handshake.read_replies(replies, allow_eviction=allow_eviction)
         self.floor = facts.time_us
         self.deletes_if_equal = facts.deletes_if_equal
-        self._server_epoch = facts.time_us / 1e6 - self._clock()
+        self.server_clock.read(facts.time_us / 1000)
         return facts
 
     def now_ms(self) -> int:
         """The server's clock, approximately."""
-        return int((self._server_epoch + self._clock()) * 1000)
+        return int((self.server_clock.offset + self._clock()) * 1000)
 
     async def run(self, command: Command, name: str, arguments: tuple[Word, ...]) -> Reply:
         """The reply to one command on a lock."""

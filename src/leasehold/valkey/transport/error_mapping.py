@@ -6,6 +6,7 @@ import errno
 from dataclasses import dataclass
 from typing import Literal
 
+from leasehold.core.replies import TooLate
 from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
 
 # Replies of a server that cannot do anything at the moment: nothing was changed, and a later attempt may
@@ -26,7 +27,7 @@ _ADVICE = {
 }
 
 # The first words of error replies that are worth telling apart; there are few, so they may be labels.
-_CODES = {*_TRANSIENT, *_ADVICE, "ERR", "NOSCRIPT", "MOVED", "ASK", "EXECABORT"}
+_CODES = {*_TRANSIENT, *_ADVICE, "ERR", "NOSCRIPT", "TOOLATE", "MOVED", "ASK", "EXECABORT"}
 
 # A chain of causes has no more links than this, unless it is a circle.
 _LONGEST_CHAIN = 8
@@ -51,6 +52,10 @@ def from_reply(message: str, cause: BaseException) -> StoreError:
         code = "WRONGPASS"  # the reply of Redis 6 to AUTH with one argument
     if "LEASEHOLD-VERSION" in message:
         code = "LEASEHOLD-VERSION"  # each server wraps the error of a script in its own way
+    if code == "TOOLATE":
+        late = TooLate(int(message.split()[1]))
+        late.__cause__ = cause
+        return late
     advice = _ADVICE.get(code)
     text = f"{advice} ({message})" if advice else f"the server replied: {message}"
     error = StoreUnavailable(text) if code in _TRANSIENT else StoreRefused(text)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from leasehold.valkey.commands import Command
+    from leasehold.valkey.transport.server_clock import ServerClock
 
 Word = bytes | str | int
 Reply = Any
@@ -30,7 +31,7 @@ class Call(NamedTuple):
 class Connection(Protocol):
     """One connection to one server, from its handshake until it breaks.
 
-    ``floor`` and ``now_ms`` belong to the connection because they come from the clock of the very server
+    ``floor``, ``now_ms`` and ``server_clock`` belong to the connection because they come from the clock of the very server
     that its commands go to.
     """
 
@@ -47,6 +48,11 @@ class Connection(Protocol):
     @property
     def may_ask_twice(self) -> bool:
         """A driver below may silently repeat a command after a lost reply."""
+        ...
+
+    @property
+    def server_clock(self) -> ServerClock:
+        """The server's clock as last read, for requests with a not-after."""
         ...
 
     def now_ms(self) -> int:

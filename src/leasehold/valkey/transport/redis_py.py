@@ -14,6 +14,7 @@ from redis.client import NEVER_DECODE
 
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import codec, error_mapping
+from leasehold.valkey.transport.server_clock import ServerClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,9 +47,13 @@ class _RedisPyTransport:
     may_ask_twice = True
     keeps_order = False
 
-    def __init__(self, client: redis.Redis | redis.asyncio.Redis) -> None:
+    def __init__(
+        self, client: redis.Redis | redis.asyncio.Redis, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._client: Any = client  # redis-py's own types are partly unknown
         self.channel = notifications.new_channel()
+        # Read from the first reply that says "too late": there is no handshake of ours.
+        self.server_clock = ServerClock(clock)
 
     def listen(self, handle: Callable[[bytes], None]) -> None:
         """Do nothing: a subscription would need a connection of the client to itself."""

@@ -22,8 +22,20 @@ local function read_lease(token, kind, held_by, rest)
   return tonumber(count) or restart_fence(fence, '@0'), left_ms
 end
 
--- Extends the lease of a token that holds one, which also claims one that was granted from the queue.
-local function extend(token, kind, rest, ttl_ms)
+-- False if the lease of a token was granted with another fence: the token had lost the lock before, and a request for it
+-- that was delivered late has got it anew. A counter that was deleted says nothing.
+local function has_fence(token, kind, own_fence)
+  local count
+  if kind == 's' then
+    count = select(5, read_entry(redis.call('HGET', people, token)))
+  else
+    count = redis.call('GET', fence)
+  end
+  return not count or count == own_fence
+end
+
+-- Sets the remaining time of the lease of a token that holds one, which also claims one that was granted from the queue.
+local function set_ttl(token, kind, rest, ttl_ms)
   if kind == 'x' then
     redis.call('PEXPIRE', lock, ttl_ms)
   elseif kind == 's' then
