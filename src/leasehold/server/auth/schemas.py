@@ -42,6 +42,9 @@ Password = Annotated[
     AfterValidator(_check_surrogates),
 ]
 
+# Without an example, so that no generated request has the right one.
+GivenPassword = Annotated[SecretStr, Field(max_length=256), AfterValidator(_check_surrogates)]
+
 
 class Registration(Asked):
     """A new account."""
@@ -56,6 +59,29 @@ class Credentials(Asked):
 
     email: Email
     password: Password
+
+
+class PasswordChange(Asked):
+    """A new password, and the one until now."""
+
+    current_password: GivenPassword
+    new_password: Password
+
+
+class AccountDeletion(Asked):
+    """The password, as proof that the owner of the account asks."""
+
+    password: GivenPassword
+
+
+class Login(Told):
+    """One login of the account. ``last_used_at``: when it was last refreshed."""
+
+    id: str
+    created_at: Instant
+    last_used_at: Instant
+    expires_at: Instant
+    is_current: bool
 
 
 class User(Told):

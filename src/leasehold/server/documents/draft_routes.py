@@ -71,7 +71,9 @@ def draft_router() -> APIRouter:
     ) -> Response:
         """Save a draft as a new version, for editors who hold the lock. Otherwise 409, and it is still a draft."""
         grant = Grant(document_id, editor, int(asked.fence))
-        outcome = await Drafts(services.database, document_id).restore(draft_id, grant, asked.base_version)
+        outcome = await Drafts(services.database, document_id).restore(
+            draft_id, grant, asked.base_version, max_bytes_per_owner=services.settings.max_bytes_per_owner
+        )
         return save_response(SaveAnswer(outcome, await is_lost(services.locks, grant)))
 
     @router.post("/{draft_id}/discard", responses=ALLOWED_UNLESS)
