@@ -96,7 +96,7 @@ class Settings(BaseSettings):
         allow_inf_nan=False,
         description="days that a login lasts, however often it is used",
     )
-    registration: bool = Field(True, description="let anybody create an account")
+    registration: bool = Field(True, description="users can create accounts by themselves")
     secure_cookies: bool | None = Field(
         None, description="restrict cookies to HTTPS; default: unless listening on loopback"
     )

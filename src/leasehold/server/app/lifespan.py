@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -101,6 +102,7 @@ class Resources:
                 live=live,
                 auth=auth,
                 rate_limiter=rate_limiter,
+                comparing=asyncio.Lock(),
             )
 
 

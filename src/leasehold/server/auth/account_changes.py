@@ -37,7 +37,7 @@ async def delete_account(database: async_sessionmaker[AsyncSession], user: UserR
 
     Its personal documents are deleted, and the applications that have no other member. Everything else that it wrote
     stays with the applications, under the name "Deleted account": others work with it. `AlreadyExists`, without a change,
-    while it is the only owner of an application with other members, which would have nobody to decide about it.
+    while it is the only owner of an application with other members, which must always have an owner.
     """
     async with writing(database) as db:
         await lock_account(db, user.id)

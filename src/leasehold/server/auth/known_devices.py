@@ -1,6 +1,6 @@
 """Browsers that have signed in to an account before: they have a limit of wrong passwords of their own.
 
-Without it, anybody who guesses passwords would keep the account's owner from signing in.
+Without it, a client that guesses passwords would keep the account's owner from signing in.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Logins:
         self._clock = clock
 
     async def start(self, user: UserRow) -> ActiveLogin:
-        """Start a login of the user; `NotSignedIn` if the password was changed, or the account deleted, meanwhile."""
+        """Start a login of the user; `NotSignedIn` if the password has changed since ``user`` was read."""
         now = self._clock()
         until = now + min(self._seconds, self._most_seconds)
         login_id = new_id()

@@ -75,7 +75,7 @@ async def lock_account(db: AsyncSession, user_id: str) -> str:
 
     `NotSignedIn` if it was deleted.
     """
-    # NO KEY UPDATE: rows that refer to it can be added meanwhile.
+    # NO KEY UPDATE, which does not block the adding of rows that refer to this one.
     wanted = select(UserRow.password_hash).where(*_is_account(user_id)).with_for_update(key_share=True)
     password_hash = await db.scalar(wanted)
     if password_hash is None:

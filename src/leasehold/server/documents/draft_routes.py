@@ -46,19 +46,26 @@ def draft_router() -> APIRouter:
         """Get a draft, for editors."""
         return Draft(**show_saved(await Drafts(services.database, document_id).get(draft_id)))
 
-    @router.get("/{draft_id}/compare", responses=ALLOWED, dependencies=[require("editor")])
-    async def compare_draft(document_id: PathId, draft_id: PathId, services: UsesServices) -> Comparison:
+    @router.get(
+        "/{draft_id}/compare", response_model=Comparison, responses=ALLOWED, dependencies=[require("editor")]
+    )
+    async def compare_draft(document_id: PathId, draft_id: PathId, services: UsesServices) -> Response:
         """Compare a draft with its base version and the current document, for editors."""
-        found = await Drafts(services.database, document_id).compare(draft_id)
-        draft = Draft(**show_saved(found.draft))
-        # In a thread, because long texts take long.
-        diff = await asyncio.to_thread(unified_diff, found.current, draft.content)
-        return Comparison(
-            draft=draft,
-            base=None if found.base is None else ContentAt(version=draft.base_version, content=found.base),
-            current=ContentAt(version=found.version, content=found.current),
-            diff=diff,
-        )
+        # One after another, up to the bytes of the response: decoded contents take many times their size.
+        async with services.comparing:
+            found = await Drafts(services.database, document_id).compare(draft_id)
+            draft = Draft(**show_saved(found.draft))
+            # In a thread, because long texts take long.
+            diff = await asyncio.to_thread(unified_diff, found.current, draft.content)
+            comparison = Comparison(
+                draft=draft,
+                base=None
+                if found.base is None
+                else ContentAt(version=draft.base_version, content=found.base),
+                current=ContentAt(version=found.version, content=found.current),
+                diff=diff,
+            )
+            return Response(comparison.model_dump_json(), media_type="application/json")
 
     @router.post(
         "/{draft_id}/restore",
