@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,6 +66,18 @@ class TestPassword:
         assert problem(await change(ana, current="incorrect horse")) == (403, "not_allowed")
         assert await is_signed_in(other)
         assert await log_in(client, ana, PASSWORD) == 200
+
+    async def test_of_two_changes_at_once_one_counts(self, api: Api, client: httpx.AsyncClient) -> None:
+        ana = await api.register()
+        wanted = [f"{NEW} {number}" for number in range(2)]
+        answers = await asyncio.gather(*(change(ana, new=new) for new in wanted))
+        statuses = [answer.status_code for answer in answers]
+        # The other one has found the old password changed, before its own check or after it.
+        assert min(statuses) == 204
+        assert max(statuses) in {403, 409}
+        assert [await log_in(client, ana, each) for each in wanted] == [
+            200 if status == 204 else 401 for status in statuses
+        ]
 
     async def test_a_bad_new_password_is_refused(self, api: Api) -> None:
         ana = await api.register()
@@ -152,6 +165,14 @@ class TestDeletion:
         assert promoted.status_code == 200
         assert (await remove(team.olga)).status_code == 204
         assert (await team.ana.http.get(f"/api/documents/{document_id}")).status_code == 200
+
+    async def test_of_two_owners_who_leave_at_once_one_stays(self, team: Team) -> None:
+        members = f"/api/applications/{team.application_id}/members"
+        await team.olga.http.patch(f"{members}/{team.ana.id}", json={"role": "owner"})
+        answers = await asyncio.gather(remove(team.olga), remove(team.ana))
+        assert sorted(answer.status_code for answer in answers) == [204, 409]
+        roles = [each["role"] for each in (await team.ben.http.get(members)).json()["items"]]
+        assert roles.count("owner") == 1
 
     async def test_personal_documents_and_applications_without_others_are_deleted(
         self, api: Api, app: FastAPI
