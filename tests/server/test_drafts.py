@@ -14,6 +14,7 @@ from tests.server.team import Team, acquire, make_team, problem, save
 from leasehold.server.db.models import new_id
 from leasehold.server.documents import draft_routes, drafts
 from leasehold.server.documents.diff import unified_diff
+from leasehold.server.http.large_bodies import AT_ONCE
 
 if TYPE_CHECKING:
     import httpx
@@ -107,7 +108,9 @@ class TestComparing:
         found = (await case.team.ana.http.get(f"{case.path}/{strange}/compare")).json()
         assert found["base"] is None
 
-    async def test_only_one_at_a_time_takes_memory(self, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_only_a_few_at_a_time_take_memory(
+        self, case: Case, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         running, most = 0, 0
 
         def counted(old: Content, new: Content) -> list[str] | None:
@@ -122,7 +125,7 @@ class TestComparing:
         path = f"{case.path}/{case.draft_id}/compare"
         answers = await asyncio.gather(*(case.team.ana.http.get(path) for _ in range(5)))
         assert [answer.status_code for answer in answers] == [200] * 5
-        assert most == 1
+        assert most <= AT_ONCE
 
     async def test_json_as_people_write_it(self, case: Case) -> None:
         team = case.team

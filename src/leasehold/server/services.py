@@ -27,8 +27,8 @@ class Services:
     """The connections of one worker, and the services on them. Workers share nothing here.
 
     ``engine`` is migrated; ``database`` makes SQL sessions on it. ``client`` is connected to the lock store. ``live``
-    has the lock routes and sockets, and must be told when permissions change. ``comparing`` is held while drafts are compared:
-    each comparison takes much memory.
+    has the lock routes and sockets, and must be told when permissions change. ``decoding`` bounds how many large contents are
+    decoded at a time, because each takes much memory.
     """
 
     settings: Settings
@@ -41,7 +41,7 @@ class Services:
     live: LockRouter
     auth: AuthService
     rate_limiter: RateLimiter
-    comparing: asyncio.Lock
+    decoding: asyncio.Semaphore
 
 
 async def services_of(connection: HTTPConnection) -> Services:

@@ -19,6 +19,7 @@ from leasehold.server.auth.socket_logout import SocketLogout
 from leasehold.server.db.engine import close_engine, open_engine, session_factory
 from leasehold.server.db.migrate import migrate
 from leasehold.server.documents.document_store import SqlDocumentStore
+from leasehold.server.http.large_bodies import AT_ONCE
 from leasehold.server.http.logs import lock_logger
 from leasehold.server.http.rate_limiter import make_rate_limiter
 from leasehold.server.services import Services
@@ -102,7 +103,7 @@ class Resources:
                 live=live,
                 auth=auth,
                 rate_limiter=rate_limiter,
-                comparing=asyncio.Lock(),
+                decoding=asyncio.Semaphore(AT_ONCE),
             )
 
 

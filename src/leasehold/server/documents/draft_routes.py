@@ -51,8 +51,8 @@ def draft_router() -> APIRouter:
     )
     async def compare_draft(document_id: PathId, draft_id: PathId, services: UsesServices) -> Response:
         """Compare a draft with its base version and the current document, for editors."""
-        # One after another, up to the bytes of the response: decoded contents take many times their size.
-        async with services.comparing:
+        # Up to the bytes of the response: decoded contents take many times their size.
+        async with services.decoding:
             found = await Drafts(services.database, document_id).compare(draft_id)
             draft = Draft(**show_saved(found.draft))
             # In a thread, because long texts take long.
