@@ -15,6 +15,7 @@ SETTINGS = {
     "RATE_ACQUIRE": "off",
     "RATE_KEEP": "off",
     "RATE_SIGN_IN": "off",
+    "RATE_ADD_MEMBER": "off",
     "RATE_OTHER": "off",
     "MAX_SOCKETS_PER_USER": "100000",
     "ARGON2_TIME_COST": "1",

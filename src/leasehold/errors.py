@@ -19,6 +19,7 @@
     ├── RateLimited            too many requests; repeat after ``retry_after`` seconds
     ├── NotSignedIn            the caller is not authenticated
     ├── NotAllowed             the caller lacks the permission
+    │   └── QuotaExceeded      ... or the space: nothing was kept
     ├── NotFound               not found
     └── AlreadyExists          already exists
 
@@ -299,6 +300,12 @@ class NotAllowed(LeaseholdError):
     """The caller lacks the permission."""
 
     code = "not_allowed"
+
+
+class QuotaExceeded(NotAllowed):
+    """The owner of a document, or of a new one, has no space left. Nothing was kept."""
+
+    code = "quota_exceeded"
 
 
 class NotFound(LeaseholdError):

@@ -161,6 +161,15 @@ def test_a_command_runs_while_the_file_is_locked(cli: Cli, home: Path, held: Any
     assert not held("notes.md")
 
 
+def test_a_command_does_not_get_the_secret_of_the_session(cli: Cli, home: Path) -> None:
+    env = {"LEASEHOLD_SESSION": "ada", "LEASEHOLD_SESSION_SECRET": SECRET}
+    done = cli("files", "lock", "notes.md", "--", "env", env=env)
+    assert done.code == 0, done.err
+    assert f"LEASEHOLD_NAME={home}/notes.md" in done.out
+    assert "LEASEHOLD_SESSION=ada" in done.out
+    assert SECRET not in done.out
+
+
 def test_a_command_is_stopped_when_the_lock_is_taken_from_it(cli: Cli, held: Any) -> None:
     running = cli.start("files", "lock", "notes.md", "--ttl", "6", "--", "sleep", "600")
     eventually(lambda: held("notes.md"))

@@ -396,6 +396,23 @@ async def test_permissions_are_checked_at_every_message(worker) -> None:
     await live_socket.assert_no_message()
 
 
+async def test_a_ping_asks_for_one_permission_however_many_documents_are_joined(worker) -> None:
+    documents = [f"doc {n}" for n in range(20)]
+    worker.host.roles.documents |= {*documents}
+    talk = await worker.socket("vera", None, *documents)
+    before = worker.host.roles.asked
+    for pings in range(1, 4):
+        await talk.ask("ping")
+        assert worker.host.roles.asked == before + pings
+
+
+async def test_pings_find_every_joined_document_that_may_not_be_watched_any_more(worker) -> None:
+    talk = await worker.socket("vera", None, "doc", "other")
+    worker.host.roles.documents.remove("other")
+    answers = [(await talk.ask("ping"))["type"] for _ in range(2)]
+    assert sorted(answers) == ["pong", "room_closed"]
+
+
 async def test_changed_permissions_close_rooms(worker) -> None:
     vera, bob = await worker.socket("vera", None, "doc", "other"), await worker.socket("bob", None, "doc")
     worker.host.roles.roles["vera"] = None

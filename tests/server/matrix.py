@@ -42,7 +42,7 @@ class Rule:
 
     ``of_own``: the role that is enough for the caller's own draft or membership.
     ``part_unknown_from``: the role from which a part that the object does not have is not found; same values as ``needs``.
-    ``works_from``: a lesser role gets 409, because there is nothing to do.
+    ``works_from``: a lesser role gets ``otherwise``, because there is nothing to do, and so do those of ``not_for``.
     ``holds``: the caller holds the lock, if the object can be locked.
     """
 
@@ -53,6 +53,8 @@ class Rule:
     works_from: Role | None = None
     not_personal: bool = False
     even_signed_out: bool = False
+    otherwise: Refusal = (409, "lease_lost")
+    not_for: frozenset[str] = frozenset()
     holds: bool = False
 
 
@@ -66,6 +68,17 @@ RULES: dict[str, Rule] = {
     "refresh": Rule("signed in"),
     "logout": Rule("signed in", even_signed_out=True),
     "me": Rule("signed in"),
+    "change_password": Rule("signed in", {"current_password": "{password}", "new_password": "{password}"}),
+    "list_logins": Rule("signed in"),
+    "end_other_logins": Rule("signed in"),
+    "end_login": Rule("signed in"),
+    "delete_account": Rule(
+        "signed in",
+        {"password": "{password}"},
+        # The only owners of teams.
+        not_for=frozenset({"owner", "outsider"}),
+        otherwise=(409, "already_exists"),
+    ),
     "issue_ticket": Rule("signed in"),
     "create_application": Rule("signed in", {"name": "New"}),
     "list_applications": Rule("signed in"),
@@ -175,6 +188,8 @@ def refusal(rule: Rule, caller: str, target: Target) -> Refusal | None:
 
 def works(rule: Rule, caller: str, target: Target) -> bool:
     """Whether the operation succeeds for a caller who may."""
+    if caller in rule.not_for:
+        return False
     role = ROLES.get(target.place, {}).get(caller)
     return rule.works_from is None or _RANK[role] >= _RANK[rule.works_from]
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from tests.server.api import PASSWORD
 from tests.server.matrix import CALLERS, NOBODY, ROLES, SIGNED_OUT, Operation, Place, Rule, Target
 
@@ -103,6 +103,7 @@ class Credentials:
     token: str | None = None
     refresh_token: str | None = None
     csrf_token: str | None = None
+    login_id: str = ""
 
 
 class World:
@@ -127,6 +128,11 @@ class World:
             for table in (DocumentRow, ApplicationRow, LoginRow):
                 await session.execute(delete(table))
             await session.execute(delete(UserRow).where(UserRow.id.not_in(self._ids())))
+            for person in self._people.values():
+                was = {name: getattr(person, name) for name in ("email", "display_name", "password_hash")}
+                await session.execute(
+                    update(UserRow).where(UserRow.id == person.id).values(**was, deleted_at=None)
+                )
         self._store.execute_command("FLUSHALL")
 
     async def sign_in(self, caller: str) -> Credentials:
@@ -139,7 +145,9 @@ class World:
         token = auth.tokens.issue(
             user_id=user.id, user_name=user.display_name, login_id=active.login_id, at=active.seen_at
         )
-        credentials = Credentials(token.text, active.refresh_token, auth.csrf.of(active.refresh_token))
+        credentials = Credentials(
+            token.text, active.refresh_token, auth.csrf.of(active.refresh_token), active.login_id
+        )
         if caller == SIGNED_OUT:
             headers = {"Authorization": f"Bearer {token.text}"}
             assert (await self._send("POST", "/api/auth/logout", headers=headers)).status_code == 204
@@ -211,7 +219,7 @@ class World:
         fence: str = "1",
     ) -> httpx.Response:
         """The response to a request in which at most the caller is wrong."""
-        named = vars(things.get(target.place, things["nowhere"])).copy()
+        named = vars(things.get(target.place, things["nowhere"])) | {"login_id": credentials.login_id or "0"}
         if target.strange_part:
             strange = things["elsewhere"]
             named |= {"draft_id": strange.draft_id, "user_id": strange.user_id, "version": "999"}

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.server.conftest import ON_SQLITE
-from tests.server.pages import ANA, assert_problem, bearer, register
+from tests.server.pages import ANA, assert_problem, bearer, page, register
 
 if TYPE_CHECKING:
     import httpx
+    from tests.server.conftest import MakeApp, MakeSettings
 
 
 BAD = {
@@ -43,6 +44,14 @@ BAD = {
     "a field that clients may not set": {"id": "somebody else's"},
     "a field that clients may not see": {"password_hash": "$argon2id$"},
 }
+
+
+@ON_SQLITE
+async def test_a_setting_closes_registration(make_app: MakeApp, make_settings: MakeSettings) -> None:
+    async with page(await make_app(make_settings(registration=False))) as client:
+        assert_problem(await client.post("/api/auth/register", json=ANA), 403, "not_allowed")
+        login = {"email": ANA["email"], "password": ANA["password"]}
+        assert_problem(await client.post("/api/auth/login", json=login), 401, "not_signed_in")
 
 
 async def test_registering_makes_an_account_and_signs_in(client: httpx.AsyncClient) -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
-from tests.server.conftest import ON_SQLITE
+from tests.server.api import Api
+from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
 from tests.server.team import Team, acquire, make_team, problem, save
 
 from leasehold.server.db.models import new_id
-
-if TYPE_CHECKING:
-    from tests.server.api import Api
 
 
 @pytest.fixture
@@ -34,6 +31,20 @@ async def test_an_owner_adds_a_registered_user(team: Team) -> None:
     assert added["email"] == team.otto.email
     assert (await team.otto.http.get(f"/api/applications/{team.application_id}")).json()["role"] == "viewer"
     assert problem(await team.olga.http.post(members_of(team), json=body)) == (409, "already_exists")
+
+
+@ON_SQLITE
+async def test_asking_who_has_an_account_is_limited(make_app: MakeApp, make_settings: MakeSettings) -> None:
+    app = await make_app(make_settings(rate_add_member="6/hour"))
+    async with client_of(app) as client, Api(client) as api:
+        team = await make_team(api)  # three of Olga's attempts
+        bodies = [{"email": f"nobody-{number}@example.com", "role": "viewer"} for number in range(4)]
+        answers = [await team.olga.http.post(members_of(team), json=body) for body in bodies]
+        assert [problem(answer)[0] for answer in answers] == [404, 404, 404, 429]
+        known = {"email": team.otto.email, "role": "viewer"}
+        assert problem(await team.olga.http.post(members_of(team), json=known)) == (429, "rate_limited")
+        # It keeps nobody from removing a member.
+        assert (await team.olga.http.delete(f"{members_of(team)}/{team.vera.id}")).status_code == 204
 
 
 async def test_an_unregistered_address_is_not_added(team: Team) -> None:

@@ -141,6 +141,21 @@ async def test_outside_the_demo_its_passwords_are_refused(
 
 
 @ON_SQLITE
+async def test_a_demo_password_that_was_changed_works_in_the_demo_only(
+    make_app: MakeApp, make_settings: MakeSettings
+) -> None:
+    someone = TEAM[0]
+    app = await make_app(make_settings(demo=True))
+    async with client_of(app) as client, Api(client) as api:
+        person = await api.sign_in(someone.email, someone.password)
+        body = {"current_password": someone.password, "new_password": "another password"}
+        assert (await person.http.post("/api/auth/password", json=body)).status_code == 204
+        assert (await sign_in(client, someone.email, "another password")).status_code == 200
+    app = await make_app(make_settings())
+    async with client_of(app) as client:
+        assert (await sign_in(client, someone.email, "another password")).status_code == 401
+
+
 async def test_a_demo_password_stays_marked_when_hashing_costs_rise(
     make_app: MakeApp, make_settings: MakeSettings
 ) -> None:

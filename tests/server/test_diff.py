@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ from leasehold.server.documents.diff import unified_diff
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from leasehold.documents.ports import Content
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", ""]), max_size=12)
 
@@ -47,6 +50,7 @@ def test_the_diff_leads_from_one_to_the_other(max_lines: int, old: list[str], ne
         patch.setattr(comparing, "_MAX_LINES", max_lines)
         diff = unified_diff("\n".join(old), "\n".join(new))
     before = "\n".join(old).split("\n")
+    assert diff is not None
     assert apply(before, diff) == "\n".join(new).split("\n")
     assert bool(diff) == (old != new and "\n".join(old) != "\n".join(new))
 
@@ -78,12 +82,34 @@ def test_a_text_and_an_object_can_be_compared() -> None:
     assert unified_diff({"a": 1, "b": 2}, {"b": 2, "a": 1}) == []
 
 
+def nested(value: object, *, times: int, levels: int) -> dict[str, object]:
+    content: object = [value] * times
+    for _ in range(levels):
+        content = [content]
+    return {"content": content}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (nested(1, times=20_000, levels=190), nested(2, times=20_000, levels=190)),
+        ("b\n" * 250_000, "a\n" * 250_000),
+    ],
+    ids=["deeply nested", "many short lines"],
+)
+def test_there_is_no_diff_that_is_much_longer_than_the_contents(old: Content, new: Content) -> None:
+    diff = unified_diff(old, new)
+    assert len(json.dumps(diff)) < 8 * 1024 * 1024
+    assert diff is None
+
+
 @pytest.mark.parametrize("max_lines", [0, 1000], ids=["coarse", "fine"])
 def test_patch_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_lines: int) -> None:
     monkeypatch.setattr(comparing, "_MAX_LINES", max_lines)
     old = [f"line {n}" for n in range(30)]
     new = [*old[:5], "new", *old[8:20], "newer", *old[20:]]
     diff = unified_diff("\n".join(old), "\n".join(new))
+    assert diff is not None
     (tmp_path / "old").write_text("\n".join(old) + "\n")
     (tmp_path / "diff").write_text("\n".join(["--- old", "+++ new", *diff]) + "\n")
     try:

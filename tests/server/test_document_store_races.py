@@ -39,6 +39,7 @@ from leasehold.server.documents import document_store
 from leasehold.server.documents import save as saving
 from leasehold.server.documents.content import decode_content, encode_content
 from leasehold.server.documents.document_store import SqlDocumentStore
+from leasehold.server.documents.quota import UNLIMITED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -129,8 +130,8 @@ class CheckThenAct(SqlDocumentStore):
         await asyncio.sleep(random.random() / 100)
         async with writing(self._database) as session:
             if reason is None:
-                return await saving.add_version(session, row, save, content)
-            return await saving.add_draft(session, row, save, content, reason)
+                return await saving.add_version(session, row, save, content, max_bytes=UNLIMITED)
+            return await saving.add_draft(session, row, save, content, reason, max_bytes=UNLIMITED)
 
 
 async def work(

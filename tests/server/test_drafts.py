@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,12 +12,16 @@ from tests.server.rows import drafts_of, versions_of
 from tests.server.team import Team, acquire, make_team, problem, save
 
 from leasehold.server.db.models import new_id
-from leasehold.server.documents import drafts
+from leasehold.server.documents import draft_routes, drafts
+from leasehold.server.documents.diff import unified_diff
+from leasehold.server.http.large_bodies import AT_ONCE
 
 if TYPE_CHECKING:
     import httpx
     from fastapi import FastAPI
     from tests.server.api import Api, Person
+
+    from leasehold.documents.ports import Content
 
 
 @pytest.fixture
@@ -102,6 +107,25 @@ class TestComparing:
         strange = (await save(case.team.ben, case.document_id, "x", 77, "1")).json()["draft_id"]
         found = (await case.team.ana.http.get(f"{case.path}/{strange}/compare")).json()
         assert found["base"] is None
+
+    async def test_only_a_few_at_a_time_take_memory(
+        self, case: Case, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        running, most = 0, 0
+
+        def counted(old: Content, new: Content) -> list[str] | None:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            time.sleep(0.02)  # others would begin by now
+            running -= 1
+            return unified_diff(old, new)
+
+        monkeypatch.setattr(draft_routes, "unified_diff", counted)
+        path = f"{case.path}/{case.draft_id}/compare"
+        answers = await asyncio.gather(*(case.team.ana.http.get(path) for _ in range(5)))
+        assert [answer.status_code for answer in answers] == [200] * 5
+        assert most <= AT_ONCE
 
     async def test_json_as_people_write_it(self, case: Case) -> None:
         team = case.team

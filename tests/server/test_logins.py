@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from tests.support.eventually import LIMIT
 
 from leasehold import NotSignedIn
@@ -186,6 +186,36 @@ async def test_a_login_without_refresh_expires(sessions: Logins, ana: UserRow, c
     clock.now += 14 * DAY
     with pytest.raises(NotSignedIn):
         await sessions.refresh(token)
+
+
+async def test_a_login_ends_however_often_it_is_refreshed(
+    database: Database, ana: UserRow, clock: Clock
+) -> None:
+    logins = Logins(database, KEY, days=14, at_most_days=30, clock=clock)
+    login = await logins.start(ana)
+    began = clock.now
+    for _ in range(3):
+        clock.now += 9 * DAY
+        login = await refreshed(logins, login.refresh_token)
+        assert login.expires_at <= began + 30 * DAY
+    clock.now = began + 30 * DAY
+    with pytest.raises(NotSignedIn):
+        await logins.refresh(login.refresh_token)
+    # Also if the setting was shorter than the login is old.
+    login = await logins.start(ana)
+    clock.now += 9 * DAY
+    with pytest.raises(NotSignedIn):
+        await Logins(database, KEY, days=14, at_most_days=8, clock=clock).refresh(login.refresh_token)
+
+
+async def test_no_login_starts_with_a_password_that_was_changed_or_an_account_that_was_deleted(
+    database: Database, sessions: Logins, ana: UserRow
+) -> None:
+    for change in ({"password_hash": "another"}, {"password_hash": "none", "deleted_at": 1.0}):
+        async with writing(database) as session:
+            await session.execute(update(UserRow).values(change))
+        with pytest.raises(NotSignedIn):
+            await sessions.start(ana)
 
 
 @pytest.mark.parametrize("token", ["", "x", "a.b", "🔑", "\udc80", "x" * 10_000])

@@ -123,8 +123,14 @@ async def test_a_caller_with_permission_is_served(
             things, credentials = await world.make_objects(), await world.sign_in(caller)
             fence = await world.hold(things[target.place].document_id, caller) if rule.holds else "1"
         answer = await world.ask(operation, rule, target, things=things, credentials=credentials, fence=fence)
-        judge = _unless_served if works(rule, caller, target) else _unless_late
-        wrong += [f"{target}, {caller}: {complaint}" for complaint in judge(answer, caller)]
+        if works(rule, caller, target):
+            complaints = _unless_served(answer, caller)
+        else:
+            complaints = [
+                *_unless_problem(answer, rule.otherwise),
+                *_read(answer, canaries_kept_from(caller)),
+            ]
+        wrong += [f"{target}, {caller}: {complaint}" for complaint in complaints]
     if operation.is_safe:
         wrong += _changes(before, await world.look())
     assert not wrong, "\n".join([operation_id, *wrong])
@@ -141,11 +147,6 @@ async def test_a_caller_without_a_login_gets_401_for_any_request(
 def _unless_served(answer: httpx.Response, caller: str) -> list[str]:
     complaints = _read(answer, canaries_kept_from(caller))
     return complaints if answer.is_success else [f"got {answer.status_code} {answer.text}", *complaints]
-
-
-def _unless_late(answer: httpx.Response, caller: str) -> list[str]:
-    complaints = _read(answer, canaries_kept_from(caller))
-    return [*_unless_problem(answer, (409, "lease_lost")), *complaints]
 
 
 def _unless_refused(answer: httpx.Response, expected: tuple[int, str]) -> list[str]:

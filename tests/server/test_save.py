@@ -12,13 +12,17 @@ from tests.server.conftest import ON_SQLITE, client_of
 from tests.server.team import Team, acquire, give_time_to_save, make_team, problem, save, take
 from tests.support.eventually import LIMIT, eventually_async
 
+from leasehold.documents.locks import DocumentLocks
 from leasehold.server import Settings
 from leasehold.server.db.models import new_id
 from leasehold.server.documents.content import MAX_DEPTH
+from leasehold.server.http.large_bodies import AT_ONCE
 
 if TYPE_CHECKING:
     from tests.server.conftest import MakeApp, MakeSettings
     from tests.support.servers import Server
+
+    from leasehold.documents.outcomes import SaveAnswer
 
 
 @pytest.fixture
@@ -335,6 +339,30 @@ async def test_a_user_over_the_byte_quota_is_refused_and_nothing_is_dropped(
         assert (await team.ana.http.delete(lock)).status_code == 200
         grant = await acquire(team.ben, document_id)
         assert (await save(team.ben, document_id, "f" * 800, 2, grant["fence"])).status_code == 200
+
+
+async def test_only_a_few_large_contents_are_decoded_at_a_time(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document_id = await team.document()
+    fence = (await acquire(team.ana, document_id))["fence"]
+    running, most = 0, 0
+    keep = DocumentLocks.save
+
+    async def counted(*arguments: Any, **options: Any) -> SaveAnswer:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.1)  # the others come this far by now
+        running -= 1
+        return await keep(*arguments, **options)
+
+    monkeypatch.setattr(DocumentLocks, "save", counted)
+    text = "x" * 70_000
+    saves = (save(team.ana, document_id, f"{text}{number}", 0, fence) for number in range(6))
+    answers = await asyncio.gather(*saves)
+    assert sorted(answer.status_code for answer in answers) == [200] + [409] * 5
+    assert most <= AT_ONCE
 
 
 def test_autosave_of_the_largest_document_stays_below_the_quota() -> None:

@@ -97,6 +97,19 @@ KEPT_BY = {
         "server/test_accounts_refresh.py::test_a_request_without_our_csrf_header_is_refused",
         "server/test_accounts_refresh.py::test_the_csrf_header_alone_is_not_enough",
     ],
+    "guesses are limited for each account, and never keep its owner out": [
+        "server/test_password_limits.py::test_an_account_has_a_limit_however_many_addresses_ask",
+        "server/test_password_limits.py::test_a_browser_that_has_signed_in_before_is_not_kept_out",
+        "server/test_password_limits.py::test_the_current_password_cannot_be_guessed_with_a_token",
+    ],
+    "an owner has so much space": [
+        "server/test_quota.py::test_an_owner_has_so_many_documents",
+        "server/test_quota.py::test_versions_in_all_documents_of_an_owner_share_the_space",
+    ],
+    "a request causes a bounded number of errors": [
+        "server/test_request_bounds.py::test_unknown_members_cause_one_error",
+        "documents/test_socket.py::test_a_ping_asks_for_one_permission_however_many_documents_are_joined",
+    ],
     "errors show no stack and nothing of others": [
         "server/test_middleware.py::test_an_unexpected_error_is_a_problem_without_details",
         "server/test_middleware.py::test_the_reason_for_an_unavailable_store_is_only_in_the_log",

@@ -51,6 +51,7 @@ BY_ERROR: dict[type[errors.LeaseholdError], ExitCode] = {
     errors.InvalidRequest: ExitCode.USAGE,
     errors.NotSignedIn: ExitCode.USAGE,
     errors.NotAllowed: ExitCode.USAGE,
+    errors.QuotaExceeded: ExitCode.USAGE,
     errors.NotFound: ExitCode.USAGE,
     errors.AlreadyExists: ExitCode.USAGE,
 }

@@ -49,6 +49,7 @@ OF_ERROR: dict[type[errors.LeaseholdError], ProblemKind] = {
     errors.InvalidRequest: ProblemKind(422, "The request is not valid"),
     errors.NotSignedIn: ProblemKind(401, "Please sign in", headers={"WWW-Authenticate": "Bearer"}),
     errors.NotAllowed: ProblemKind(403, "You may not do this"),
+    errors.QuotaExceeded: ProblemKind(403, "No space left"),
     errors.NotFound: ProblemKind(404, "Not found"),
     errors.AlreadyExists: ProblemKind(409, "Already exists"),
 }

@@ -9,6 +9,8 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection  # noqa: TC002 - FastAPI reads it
 
 if TYPE_CHECKING:
+    import asyncio
+
     from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 
     from leasehold.client import Client
@@ -25,7 +27,8 @@ class Services:
     """The connections of one worker, and the services on them. Workers share nothing here.
 
     ``engine`` is migrated; ``database`` makes SQL sessions on it. ``client`` is connected to the lock store. ``live``
-    has the lock routes and sockets, and must be told when permissions change.
+    has the lock routes and sockets, and must be told when permissions change. ``decoding`` bounds how many large contents are
+    decoded at a time, because each takes much memory.
     """
 
     settings: Settings
@@ -38,6 +41,7 @@ class Services:
     live: LockRouter
     auth: AuthService
     rate_limiter: RateLimiter
+    decoding: asyncio.Semaphore
 
 
 async def services_of(connection: HTTPConnection) -> Services:

@@ -89,6 +89,14 @@ class Settings(BaseSettings):
     refresh_token_days: float = Field(
         14, gt=0, le=366, allow_inf_nan=False, description="days that a login lasts without use"
     )
+    login_days: float = Field(
+        90,
+        gt=0,
+        le=3660,
+        allow_inf_nan=False,
+        description="days that a login lasts, however often it is used",
+    )
+    registration: bool = Field(True, description="users can create accounts by themselves")
     secure_cookies: bool | None = Field(
         None, description="restrict cookies to HTTPS; default: unless listening on loopback"
     )
@@ -107,12 +115,21 @@ class Settings(BaseSettings):
     rate_acquire: str = Field("300/minute", description="acquires and force-takes, per user")
     rate_keep: str = Field("3000/minute", description="heartbeats, releases and saves, per user")
     rate_sign_in: str = Field("120/minute", description="logins and registrations, per address")
+    rate_wrong_passwords: str = Field(
+        "10/10 minutes",
+        description="wrong passwords, per account; browsers that have signed in to it have a limit of their own",
+    )
+    rate_add_member: str = Field("60/hour", description="members added to applications, per user")
     rate_other: str = Field("3000/minute", description="everything else, per user")
     max_body_bytes: int = Field(65_536, ge=1024, description="size of a request without content")
     max_content_bytes: int = Field(1_048_576, ge=1024, description="size of a document's content")
     rate_content_bytes: str = Field(
         "268435456/10 minutes",
         description="bytes of content saved as versions and drafts, per user; at least the size of a document",
+    )
+    max_documents_per_owner: int = Field(10_000, ge=1, description="documents that a user has created")
+    max_bytes_per_owner: int = Field(
+        10_737_418_240, ge=1024, description="bytes of versions and drafts in the documents of one owner"
     )
     max_sockets_per_user: int = Field(50, ge=1, description="open sockets per user and worker")
     max_unknown_sockets: int = Field(
@@ -224,7 +241,15 @@ class Settings(BaseSettings):
     def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(_origin(each) for each in value)
 
-    @field_validator("rate_acquire", "rate_keep", "rate_content_bytes", "rate_sign_in", "rate_other")
+    @field_validator(
+        "rate_acquire",
+        "rate_keep",
+        "rate_content_bytes",
+        "rate_sign_in",
+        "rate_wrong_passwords",
+        "rate_add_member",
+        "rate_other",
+    )
     @classmethod
     def _rate(cls, value: str) -> str:
         if value != OFF:

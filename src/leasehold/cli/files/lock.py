@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from leasehold.cli.errors import as_cli_error, warn
 from leasehold.cli.files.open_session import absolute_path
+from leasehold.cli.files.secrets import without_secret
 from leasehold.cli.format import format_duration, printable
 from leasehold.cli.output import fence_as_json, print_json
 from leasehold.cli.run.command import find_executable
@@ -39,7 +40,10 @@ _SHELL_ADVICE = {
 async def lock_and_run(
     options: SessionOptions, path: str, command: list[str], access: Access, **lock_options: Any
 ) -> int:
-    """Run ``command`` while the file is locked and return its exit code. LEASEHOLD_NAME in its environment is the file."""
+    """Run ``command`` while the file is locked and return its exit code.
+
+    LEASEHOLD_NAME in its environment is the file. The session's secret is not in it.
+    """
     find_executable(command[0])
     credentials = options.credentials(create=True)
     grace: float = lock_options.pop("grace")
@@ -58,7 +62,9 @@ async def lock_and_run(
             if ttl < wanted:
                 _warn_of_trimming(ttl)
             with _shell_advice():
-                return await run_under_lock(lock, absolute_path(path), command, held, signals)
+                return await run_under_lock(
+                    lock, absolute_path(path), command, held, signals, environ=without_secret(os.environ)
+                )
 
     return await run_with_signals(run)
 

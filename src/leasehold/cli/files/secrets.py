@@ -23,6 +23,7 @@ from leasehold.valkey.embedded import default_data_dir
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_SECRET = "LEASEHOLD_SESSION_SECRET"  # noqa: S105 - its name
 _INVALID_IN_IDS = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -43,7 +44,7 @@ def find_credentials(
     `InvalidRequest` for an invalid id, before any file is read or created for it.
     """
     session = check_session_id(session or environ.get("LEASEHOLD_SESSION") or default_session())
-    if secret_file is None and (secret := environ.get("LEASEHOLD_SESSION_SECRET")):
+    if secret_file is None and (secret := environ.get(_SECRET)):
         return SessionCredentials(session, secret, None)
     if secret_file is None and (named := environ.get("LEASEHOLD_SESSION_SECRET_FILE")):
         secret_file = Path(named)
@@ -54,6 +55,11 @@ def find_credentials(
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             secret_file.parent.mkdir(mode=0o700, exist_ok=True)
     return SessionCredentials(session, _read_or_create(session, secret_file, create=create), secret_file)
+
+
+def without_secret(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a command that runs while a file is locked: it must not act for the session."""
+    return {name: value for name, value in environ.items() if name != _SECRET}
 
 
 def default_session() -> str:

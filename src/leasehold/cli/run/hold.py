@@ -16,7 +16,7 @@ from leasehold.cli.run.signals import SignalForwarder
 from leasehold.errors import FileBusy, InvalidRequest, LeaseLost, LockBusy, LossReason, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from leasehold import Client
@@ -115,14 +115,20 @@ async def run_under_lock(
     command: list[str],
     options: HoldOptions,
     signals: SignalForwarder,
+    *,
+    environ: Mapping[str, str] | None = None,
 ) -> int:
-    """Run ``command`` inside ``lock`` and return its exit code. Its environment has ``name`` and the fence."""
+    """Run ``command`` inside ``lock`` and return its exit code.
+
+    Its environment is ``environ`` (by default ours) with ``name`` and the fence.
+    """
     code: int | None = None
     try:
         async with lock as lease:
             await _renew_if_short(lease, options)
-            environ = os.environ | {"LEASEHOLD_NAME": name, "LEASEHOLD_FENCE": str(lease.fence)}
-            signals.command = await ChildProcess.start(command, environ)
+            told = {"LEASEHOLD_NAME": name, "LEASEHOLD_FENCE": str(lease.fence)}
+            inherited = os.environ if environ is None else environ
+            signals.command = await ChildProcess.start(command, {**inherited, **told})
             code = await _wait_or_stop(signals.command, name, lease, options)
     except FileBusy:
         raise  # its message already names the holder and what to do

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from leasehold.documents.state import EndReason  # noqa: TC001 - read by pydantic
 
@@ -26,6 +26,19 @@ class Asked(BaseModel):
     """A request body or message from a client: no unknown members, and no type coercion."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_one_unknown_member(cls, given: Any) -> Any:
+        # Each unknown member becomes an error object of its own: for a large request that takes seconds.
+        known = cls.model_fields
+        if not isinstance(given, dict):
+            return given
+        members = cast("dict[Any, Any]", given)
+        if len(members) <= len(known):
+            return members
+        unknown = next(name for name in members if name not in known)
+        return {name: members[name] for name in (*known, unknown) if name in members}
 
 
 class Told(BaseModel):

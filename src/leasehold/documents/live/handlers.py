@@ -79,7 +79,7 @@ class MessageHandlers:
                 case Heartbeat(data=data):
                     await self._heartbeat(socket, data, access)
                 case Ping():
-                    await self._check_rooms(socket)
+                    await self._check_one_room(socket)
                     socket.reply(Pong())
                 case Authenticate():
                     socket.reply_mistake(
@@ -102,7 +102,7 @@ class MessageHandlers:
             if socket.phase != "authenticated":
                 return True
             room.members.add(socket)
-            socket.rooms.add(document_id)
+            socket.rooms[document_id] = None
             assert access.role is not None
             assert room.state is not None
             lock = lock_of(room.state, socket.editor)
@@ -119,12 +119,19 @@ class MessageHandlers:
         pulse = Pulse(document_id=data.document_id, extended=is_extended, lock_holder=holder)
         socket.reply(HeartbeatHeard(data=pulse))
 
-    async def _check_rooms(self, socket: Socket) -> None:
-        for document_id in tuple(socket.rooms):
-            try:
-                await self._hub.permissions.check(socket.editor.user_id, document_id, "viewer")
-            except (NotAllowed, NotFound) as refusal:
+    async def _check_one_room(self, socket: Socket) -> None:
+        """Check the permission for one document: a ping must not cost more than any other message."""
+        document_id = next(iter(socket.rooms), None)
+        if document_id is None:
+            return
+        socket.rooms[document_id] = socket.rooms.pop(document_id)  # the last one from now on
+        try:
+            await self._hub.permissions.check(socket.editor.user_id, document_id, "viewer")
+        except (NotAllowed, NotFound) as refusal:
+            if document_id in socket.rooms:
                 socket.close_room(document_id, refusal.code)
+            # A change that was not announced here may concern other documents too.
+            self._hub.presence.recheck.change(socket.editor.user_id)
 
 
 def _complaint(error: ValidationError) -> str:

@@ -101,7 +101,7 @@ class Heartbeat(Asked):
 class Ping(Asked):
     """Ask for a pong."""
 
-    needs: ClassVar[Role | None] = None  # about no document; every watched one is checked again
+    needs: ClassVar[Role | None] = None  # about no document; one watched document is checked again, in turn
     type: Literal["ping"]
     data: Nothing = Nothing()
 

@@ -79,7 +79,8 @@ class Socket:
         self.phase: Literal["connecting", "authenticated", "closing"] = "connecting"
         self.admission = _ANONYMOUS
         self.editor = Editor("", "")
-        self.rooms: set[str] = set()
+        self.rooms: dict[str, None] = {}
+        """The watched documents; the one whose permission was checked longest ago is first."""
         self.outbox = Outbox(send, hub.limits, self._on_too_slow)
         self._hub = hub
         self._receive = receive
@@ -137,7 +138,7 @@ class Socket:
 
     def leave(self, document_id: str) -> None:
         """Leave the room and drop its unsent messages."""
-        self.rooms.discard(document_id)
+        self.rooms.pop(document_id, None)
         self._hub.leave(self, document_id)
         self.outbox.forget(document_id)
 

@@ -19,6 +19,7 @@ from leasehold.server.app.lifespan import Resources
 from leasehold.server.app.metrics import ServerMetrics, metrics_router
 from leasehold.server.app.web_page import WebPage
 from leasehold.server.auth.dependencies import rate_limit_address, rate_limited_user
+from leasehold.server.auth.own_account_routes import own_account_router
 from leasehold.server.auth.routes import account_router
 from leasehold.server.documents.draft_routes import draft_router
 from leasehold.server.documents.lock_routes import lock_list_router
@@ -49,6 +50,7 @@ _CORS_REQUEST_HEADERS = [
 ]
 _CORS_RESPONSE_HEADERS = ["X-Request-Id", "Retry-After", "traceresponse"]
 _FOR_USERS = (
+    own_account_router,
     application_router,
     member_router,
     project_router,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from leasehold.server.auth.socket_logout import SocketLogout
 from leasehold.server.db.engine import close_engine, open_engine, session_factory
 from leasehold.server.db.migrate import migrate
 from leasehold.server.documents.document_store import SqlDocumentStore
+from leasehold.server.http.large_bodies import AT_ONCE
 from leasehold.server.http.logs import lock_logger
 from leasehold.server.http.rate_limiter import make_rate_limiter
 from leasehold.server.services import Services
@@ -58,7 +60,8 @@ class Resources:
             timeout=settings.store_timeout,
             allow_eviction=settings.allow_eviction,
         )
-        return cls(settings, engine, database, client, SqlDocumentStore(database), SqlAccessPolicy(database))
+        documents = SqlDocumentStore(database, max_bytes_per_owner=settings.max_bytes_per_owner)
+        return cls(settings, engine, database, client, documents, SqlAccessPolicy(database))
 
     def observe(self, registry: CollectorRegistry | None) -> None:
         """Log lock operations, count them in ``registry`` if given, and trace them if traces are collected."""
@@ -82,8 +85,9 @@ class Resources:
             await migrate(self.engine)
             if not settings.demo:
                 await end_demo(self.database)
+            rate_limiter = make_rate_limiter(settings)
             auth = await stack.enter_async_context(
-                open_auth(self.database, self.client, keys=keys, settings=settings)
+                open_auth(self.database, self.client, keys=keys, rate_limiter=rate_limiter, settings=settings)
             )
             if settings.demo:
                 await create_demo(self.database, auth.passwords)
@@ -98,7 +102,8 @@ class Resources:
                 access=self.access,
                 live=live,
                 auth=auth,
-                rate_limiter=make_rate_limiter(settings),
+                rate_limiter=rate_limiter,
+                decoding=asyncio.Semaphore(AT_ONCE),
             )
 
 

@@ -1,4 +1,4 @@
-"""The cookies of a signed-in browser: the refresh token, hidden from pages, and the CSRF token, visible to ours."""
+"""The cookies of a browser: the refresh token and the known device, hidden from pages, and the CSRF token, visible to ours."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ if TYPE_CHECKING:
 
 REFRESH = "leasehold_refresh"
 CSRF = "leasehold_csrf"
+DEVICE = "leasehold_device"
 
 _PATH = "/api/auth"
+_DEVICE_SECONDS = 400 * 86_400  # as long as browsers keep a cookie
 
 
 def set_cookies(
     response: Response, request: Request, *, refresh_token: str, csrf_token: str, seconds: float, secure: bool
 ) -> None:
-    """Set both for ``seconds``; for HTTPS only if ``secure``, or if the request used HTTPS."""
+    """Set the two of a login for ``seconds``; for HTTPS only if ``secure``, or if the request used HTTPS."""
     secure = secure or request.url.scheme == "https"
     for name, value, path, hidden in (
         (REFRESH, refresh_token, _path_of(request), True),
@@ -28,8 +30,22 @@ def set_cookies(
         )
 
 
+def set_device(response: Response, request: Request, value: str, *, secure: bool) -> None:
+    """Set the cookie of a browser that has signed in; see `KnownDevices`. A logout leaves it."""
+    secure = secure or request.url.scheme == "https"
+    response.set_cookie(
+        DEVICE,
+        value,
+        _DEVICE_SECONDS,
+        path=_path_of(request),
+        secure=secure,
+        httponly=True,
+        samesite="strict",
+    )
+
+
 def clear_cookies(response: Response, request: Request) -> None:
-    """Remove both."""
+    """Remove the two of a login."""
     response.delete_cookie(REFRESH, path=_path_of(request), httponly=True, samesite="strict")
     response.delete_cookie(CSRF, path="/", samesite="strict")
 

@@ -64,7 +64,9 @@ async def _owner_or_self(user_id: PathId, user: CurrentUser) -> Caller:
     return Caller(user.user_id, "viewer" if user_id == user.user_id else "owner")
 
 
-async def _any_user(_: CurrentUser) -> None: ...
+async def _any_user(user: CurrentUser, services: UsesServices) -> None:
+    # A token is valid for some minutes after its account was deleted in the database. Other routes find no role.
+    await services.auth.users.get(user.user_id)
 
 
 async def _anyone() -> None: ...
@@ -73,7 +75,7 @@ async def _anyone() -> None: ...
 PUBLIC = declare_permission("nothing", _anyone)
 """No login is needed."""
 ANY_USER = declare_permission("login", _any_user)
-"""A login is enough."""
+"""A login of an account that exists is enough."""
 
 ByViewer = Annotated[Caller, _caller_as("viewer")]
 ByEditor = Annotated[Caller, _caller_as("editor")]

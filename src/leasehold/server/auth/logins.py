@@ -16,16 +16,20 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import delete, func, or_, select, update
 
 from leasehold.errors import InProgress, NotSignedIn
+from leasehold.server.auth.users import lock_account
 from leasehold.server.db.engine import reading, writing
 from leasehold.server.db.models import LoginRow, RefreshTokenRow, UserRow, new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from sqlalchemy import ColumnElement, Row
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+    from leasehold.server.http.paging import PageQuery
 
 GRACE = 30.0
 """Seconds in which a used refresh token gets its successor again."""
@@ -57,20 +61,24 @@ class Logins:
         key: bytes,
         *,
         days: float = 14,
+        at_most_days: float = 90,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._key = key
         self._seconds = days * _DAY
+        self._most_seconds = at_most_days * _DAY
         self._clock = clock
 
     async def start(self, user: UserRow) -> ActiveLogin:
-        """Start a login of the user."""
+        """Start a login of the user; `NotSignedIn` if the password has changed since ``user`` was read."""
         now = self._clock()
-        until = now + self._seconds
+        until = now + min(self._seconds, self._most_seconds)
         login_id = new_id()
         token = f"{login_id}.{secrets.token_urlsafe(32)}"
         async with writing(self._database) as db:
+            if await lock_account(db, user.id) != user.password_hash:
+                raise NotSignedIn("the password has just been changed: sign in again")
             db.add(LoginRow(id=login_id, user_id=user.id, created_at=now, expires_at=until))
             await db.flush()  # the token refers to it
             db.add(_row(token, login_id, now, until))
@@ -87,9 +95,12 @@ class Logins:
         async with writing(self._database) as db:
             used, login, user = await _find(db, token, now)
             following = self._successor(token, login.id)
+            ends_at = login.created_at + self._most_seconds
+            if now >= ends_at:
+                raise _login_has_ended()
             if used.used_at is None:
                 used.used_at = now
-                login.expires_at = until = now + self._seconds
+                login.expires_at = until = min(now + self._seconds, ends_at)
                 db.add(_row(following, login.id, now, until))
             elif now < used.used_at + GRACE:
                 until = await _unused_until(db, following)
@@ -103,6 +114,29 @@ class Logins:
         query = select(RefreshTokenRow.session_id).where(RefreshTokenRow.hash == _hash(token))
         async with reading(self._database) as db:
             return await db.scalar(query)
+
+    async def of(self, user_id: str, *, page: PageQuery) -> Sequence[Row[LoginRow, float]]:
+        """The user's logins that are alive, newest first, each with the instant of its last refresh."""
+        refreshed = (
+            select(RefreshTokenRow.session_id, func.max(RefreshTokenRow.issued_at).label("at"))
+            .group_by(RefreshTokenRow.session_id)
+            .join(LoginRow, LoginRow.id == RefreshTokenRow.session_id)
+            .where(LoginRow.user_id == user_id)
+            .subquery()
+        )
+        wanted = (
+            select(LoginRow, refreshed.c.at)
+            .join(refreshed, refreshed.c.session_id == LoginRow.id)
+            .where(*_is_alive(user_id, self._clock()))
+            .order_by(LoginRow.created_at.desc(), LoginRow.id)
+        )
+        async with reading(self._database) as db:
+            return (await db.execute(page.apply(wanted))).all()
+
+    async def end_of(self, user_id: str, *, only: str | None = None, but: str | None = None) -> list[str]:
+        """End the user's logins: ``only`` one, or all ``but`` one; the ids of those that this ended."""
+        async with writing(self._database) as db:
+            return await end_logins(db, user_id, self._clock(), only=only, but=but)
 
     async def end(self, login_id: str) -> None:
         """End the login: its refresh tokens are refused from now on. Repeating this is harmless."""
@@ -129,6 +163,22 @@ class Logins:
         return f"{login_id}.{urlsafe_b64encode(digest).decode().rstrip('=')}"
 
 
+async def end_logins(
+    db: AsyncSession, user_id: str, now: float, *, only: str | None = None, but: str | None = None
+) -> list[str]:
+    """End the user's logins, within a transaction; the ids of those that this ended."""
+    ended = update(LoginRow).where(*_is_alive(user_id, now)).values(ended_at=now).returning(LoginRow.id)
+    if only is not None:
+        ended = ended.where(LoginRow.id == only)
+    if but is not None:
+        ended = ended.where(LoginRow.id != but)
+    return list(await db.scalars(ended))
+
+
+def _is_alive(user_id: str, now: float) -> tuple[ColumnElement[bool], ...]:
+    return LoginRow.user_id == user_id, LoginRow.ended_at.is_(None), LoginRow.expires_at > now
+
+
 async def _find(db: AsyncSession, token: str, now: float) -> tuple[RefreshTokenRow, LoginRow, UserRow]:
     """The token, locked until the transaction ends, with its active login and user."""
     found = (
@@ -141,8 +191,12 @@ async def _find(db: AsyncSession, token: str, now: float) -> tuple[RefreshTokenR
         )
     ).one_or_none()
     if found is None or now >= found[0].expires_at:
-        raise NotSignedIn("the login has ended: sign in again")
+        raise _login_has_ended()
     return found[0], found[1], found[2]
+
+
+def _login_has_ended() -> NotSignedIn:
+    return NotSignedIn("the login has ended: sign in again")
 
 
 async def _unused_until(db: AsyncSession, token: str) -> float:

@@ -49,6 +49,10 @@ class Passwords:
         """True if the hash was made with other costs than the current ones, and should be replaced."""
         return self._hasher.check_needs_rehash(password_hash)
 
+    def like(self, old_hash: str, new_hash: str) -> str:
+        """``new_hash``, with the mark of a demo password if ``old_hash`` has it."""
+        return DEMO_MARK + new_hash if old_hash.startswith(DEMO_MARK) else new_hash
+
     def close(self) -> None:
         """End the threads after their current work."""
         self._threads.shutdown(wait=False, cancel_futures=True)

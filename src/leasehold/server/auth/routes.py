@@ -1,4 +1,4 @@
-"""Routes of accounts: registration, login, refresh and logout.
+"""Routes for getting a login: registration, login, refresh and logout.
 
 The access token goes to the page, which keeps it in memory. The refresh token goes into a cookie that no page can
 read, so its requests must prove with a header that our own page made them (see `csrf`).
@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Cookie, Depends, Header, Request, Response
 
 from leasehold.documents.http.problems import problem_responses
-from leasehold.errors import NotSignedIn
-from leasehold.server.auth.cookies import CSRF, REFRESH, clear_cookies, set_cookies
+from leasehold.errors import NotAllowed, NotSignedIn
+from leasehold.server.auth.cookies import CSRF, DEVICE, REFRESH, clear_cookies, set_cookies, set_device
 from leasehold.server.auth.dependencies import ANY_USER, PUBLIC, Bearer, CurrentUser
 from leasehold.server.auth.schemas import Credentials, Registration, SignedInUser, User
+from leasehold.server.http.rate_limiter import host_of
 from leasehold.server.services import UsesServices  # noqa: TC001 - FastAPI reads it
 
 if TYPE_CHECKING:
     from leasehold.server.auth.logins import ActiveLogin
+    from leasehold.server.db.models import UserRow
 
 _MAX_LENGTH = 256
 
@@ -47,24 +49,33 @@ def account_router() -> APIRouter:
     """``/api/auth``."""
     router = APIRouter(prefix="/api/auth", tags=["accounts"])
 
-    @router.post("/register", status_code=201, responses=problem_responses(409), dependencies=[PUBLIC])
+    @router.post("/register", status_code=201, responses=problem_responses(403, 409), dependencies=[PUBLIC])
     async def register(
         asked: Registration, services: UsesServices, request: Request, response: Response
     ) -> SignedInUser:
-        """Create an account and log in. 409 if the address is taken."""
+        """Create an account and log in. 409 if the address is taken, 403 if registration is closed."""
+        if not services.settings.registration:
+            raise NotAllowed("registration is closed on this server")
         password = asked.password.get_secret_value()
         user = await services.auth.register(
             email=asked.email, password=password, display_name=asked.display_name
         )
-        return _respond_with_tokens(services, request, response, await services.auth.logins.start(user))
+        active = await services.auth.logins.start(user)
+        remember_device(services, request, response, user)
+        return _respond_with_tokens(services, request, response, active)
 
     @router.post("/login", responses=problem_responses(401), dependencies=[PUBLIC])
     async def login(
         asked: Credentials, services: UsesServices, request: Request, response: Response
     ) -> SignedInUser:
-        """Log in. 401 for an unknown address and for a wrong password alike."""
-        password = asked.password.get_secret_value()
-        active = await services.auth.log_in(email=asked.email, password=password)
+        """Log in. 401 for an unknown address and for a wrong password alike. 429 after too many wrong passwords."""
+        active = await services.auth.log_in(
+            email=asked.email,
+            password=asked.password.get_secret_value(),
+            device=request.cookies.get(DEVICE),
+            address=host_of(request),
+        )
+        remember_device(services, request, response, active.user)
         return _respond_with_tokens(services, request, response, active)
 
     @router.post("/refresh", responses=problem_responses(401, 403, 409), dependencies=[PUBLIC])
@@ -102,12 +113,15 @@ def account_router() -> APIRouter:
     @router.get("/me", responses=problem_responses(401), dependencies=[ANY_USER])
     async def me(user: CurrentUser, services: UsesServices) -> User:
         """Get the signed-in account."""
-        found = await services.auth.users.with_id(user.user_id)
-        if found is None:
-            raise NotSignedIn("the account no longer exists")
-        return User.of(found)
+        return User.of(await services.auth.users.get(user.user_id))
 
     return router
+
+
+def remember_device(services: UsesServices, request: Request, response: Response, user: UserRow) -> None:
+    """Give the browser a limit of wrong passwords of its own: it has just shown the right one."""
+    cookie = services.auth.devices.issue(user, request.cookies.get(DEVICE))
+    set_device(response, request, cookie, secure=services.settings.cookies_are_secure)
 
 
 def _respond_with_tokens(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import AfterValidator, Field, SecretStr
 
 from leasehold.documents.http.schemas import Asked, Instant, Told
+from leasehold.server.http.fields import BLANKS, JOINERS
 
 if TYPE_CHECKING:
     from leasehold.server.db.models import UserRow
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
 _EMAIL = rf"^[a-zA-Z0-9.!#$%&'*+/=?^_`{{|}}~-]{{1,64}}@{_LABEL}(?:\.{_LABEL})*$"
 
-# Without controls, invisible spaces and marks that change the direction of the text after them: a name must not look
-# like another one, or like more than a name. The joiners (200C, 200D) are needed to write in some languages.
+# Without controls, invisible characters and marks that change the direction of the text after them: a name must not look
+# like another one, or like more than a name.
 _INVISIBLE = (
     r"\u0000-\u001f\u007f-\u00a0\u00ad\u061c\u1680\u180e\u2000-\u200b\u200e\u200f\u2028-\u202f\u205f-\u206f"
-    r"\u3000\ue000-\uf8ff\ufeff\ufff0-\uffff"
+    rf"\u3000\ue000-\uf8ff\ufeff\ufff0-\uffff{BLANKS}"
 )
-_NAME = rf"^ *[^ \u200c\u200d{_INVISIBLE}][^{_INVISIBLE}]*$"
+_NAME = rf"^ *[^ {JOINERS}{_INVISIBLE}][^{_INVISIBLE}]*$"
 
 
 def _check_surrogates(password: SecretStr) -> SecretStr:
@@ -42,6 +43,9 @@ Password = Annotated[
     AfterValidator(_check_surrogates),
 ]
 
+# Without an example, so that no generated request has the right one.
+GivenPassword = Annotated[SecretStr, Field(max_length=256), AfterValidator(_check_surrogates)]
+
 
 class Registration(Asked):
     """A new account."""
@@ -56,6 +60,29 @@ class Credentials(Asked):
 
     email: Email
     password: Password
+
+
+class PasswordChange(Asked):
+    """A new password, and the one until now."""
+
+    current_password: GivenPassword
+    new_password: Password
+
+
+class AccountDeletion(Asked):
+    """The password, as proof that the owner of the account asks."""
+
+    password: GivenPassword
+
+
+class Login(Told):
+    """One login of the account. ``last_used_at``: when it was last refreshed."""
+
+    id: str
+    created_at: Instant
+    last_used_at: Instant
+    expires_at: Instant
+    is_current: bool
 
 
 class User(Told):

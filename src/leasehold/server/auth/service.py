@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 from argon2 import PasswordHasher
 
-from leasehold.errors import NotSignedIn, StoreError
+from leasehold.errors import NotAllowed, NotSignedIn, StoreError
 from leasehold.runtime.asyncio_runtime import end_tasks
+from leasehold.server.auth.account_changes import change_password, delete_account
 from leasehold.server.auth.csrf import CsrfTokens
+from leasehold.server.auth.known_devices import KnownDevices
 from leasehold.server.auth.logins import ActiveLogin, Logins
+from leasehold.server.auth.password_check import PasswordCheck
 from leasehold.server.auth.passwords import DemoPasswords, Passwords
 from leasehold.server.auth.revocations import Revocations
 from leasehold.server.auth.tokens import Tokens
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from leasehold.documents.ports import Principal
     from leasehold.server.auth.signing_keys import SigningKeys
     from leasehold.server.db.models import UserRow
+    from leasehold.server.http.rate_limiter import RateLimiter
     from leasehold.server.settings import Settings
 
 _PRUNE_EVERY = 3600.0
@@ -40,12 +44,15 @@ _log = logging.getLogger("leasehold.server")
 class AuthService:
     """Registers users, logs them in and out, and authenticates their tokens."""
 
+    database: async_sessionmaker[AsyncSession]
     users: Users
     passwords: Passwords
     logins: Logins
     tokens: Tokens
     csrf: CsrfTokens
     revocations: Revocations
+    devices: KnownDevices
+    password_check: PasswordCheck
 
     async def register(self, *, email: str, password: str, display_name: str) -> UserRow:
         """Create a user; `leasehold.AlreadyExists` if the address is taken."""
@@ -53,15 +60,67 @@ class AuthService:
             email=email, display_name=display_name, password_hash=await self.passwords.hash(password)
         )
 
-    async def log_in(self, *, email: str, password: str) -> ActiveLogin:
-        """Start a login; `NotSignedIn` for an unknown user and for a wrong password alike."""
+    async def log_in(self, *, email: str, password: str, device: str | None, address: str) -> ActiveLogin:
+        """Start a login; `NotSignedIn` for an unknown user and for a wrong password alike.
+
+        ``device`` is the cookie of a `KnownDevices`; ``address`` is logged.
+        """
         user = await self.users.with_email(email)
-        is_right = await self.passwords.verify(password, user.password_hash if user else None)
-        if user is None or not is_right:
+        known = self.devices.id_of(device, user)
+        counted_for = f"account {email}" if known is None else f"device {known}"
+        if (
+            not await self.password_check.is_right(
+                user, password, account=email, counted_for=counted_for, address=address
+            )
+            or user is None
+        ):
             raise NotSignedIn("the address or the password is wrong")
         if self.passwords.is_outdated(user.password_hash):
-            await self.users.replace_password(user, await self.passwords.hash(password))
+            password_hash = await self.passwords.hash(password)
+            if not await self.users.replace_hash(user, password_hash):
+                # Another request has replaced it: compare with that one.
+                return await self.log_in(email=email, password=password, device=device, address=address)
+            user.password_hash = password_hash
         return await self.logins.start(user)
+
+    async def change_password(self, principal: Principal, *, current: str, new: str, address: str) -> UserRow:
+        """Replace the password and end the user's other logins. `NotAllowed` if ``current`` is wrong."""
+        user = await self._user_with_password(principal, current, address)
+        password_hash = self.passwords.like(user.password_hash, await self.passwords.hash(new))
+        ended = await change_password(self.database, user, password_hash, but=principal.session_id)
+        user.password_hash = password_hash
+        _log.info("the password of the account %s was changed; ended logins: %d", user.id, len(ended))
+        await self._announce(ended)
+        return user
+
+    async def delete_account(self, principal: Principal, *, password: str, address: str) -> None:
+        """Delete the account; see `delete_account`. `NotAllowed` if the password is wrong."""
+        user = await self._user_with_password(principal, password, address)
+        ended = await delete_account(self.database, user)
+        _log.info("the account %s was deleted; ended logins: %d", user.id, len(ended))
+        await self._announce(ended)
+
+    async def end_logins(self, user_id: str, *, only: str | None = None, but: str | None = None) -> int:
+        """End the user's logins: ``only`` one, or all ``but`` one; the number of those that this ended."""
+        ended = await self.logins.end_of(user_id, only=only, but=but)
+        await self._announce(ended)
+        return len(ended)
+
+    async def _user_with_password(self, principal: Principal, password: str, address: str) -> UserRow:
+        user = await self.users.get(principal.user_id)
+        if not await self.password_check.is_right(
+            user,
+            password,
+            account=user.email,
+            counted_for=f"login {principal.session_id}",
+            address=address,
+        ):
+            raise NotAllowed("the password is wrong")
+        return user
+
+    async def _announce(self, ended: list[str]) -> None:
+        for login_id in ended:
+            await self.revocations.add(login_id)
 
     async def refresh(self, refresh_token: str) -> ActiveLogin:
         """Keep the login alive. `NotSignedIn` if it has ended; see `Logins.refresh`."""
@@ -104,10 +163,20 @@ class AuthService:
 
 @asynccontextmanager
 async def open_auth(
-    database: async_sessionmaker[AsyncSession], client: Client, *, keys: SigningKeys, settings: Settings
+    database: async_sessionmaker[AsyncSession],
+    client: Client,
+    *,
+    keys: SigningKeys,
+    rate_limiter: RateLimiter,
+    settings: Settings,
 ) -> AsyncGenerator[AuthService]:
     """The service for the life of a worker. ``client`` is connected to the store that all workers share."""
-    logins = Logins(database, keys.of("refresh tokens"), days=settings.refresh_token_days)
+    logins = Logins(
+        database,
+        keys.of("refresh tokens"),
+        days=settings.refresh_token_days,
+        at_most_days=settings.login_days,
+    )
     tokens = Tokens(keys.of("access tokens"), seconds=settings.access_token_seconds)
     csrf = CsrfTokens(keys.of("csrf tokens"))
     hasher = PasswordHasher(
@@ -121,7 +190,17 @@ async def open_auth(
         pruning = asyncio.get_running_loop().create_task(_prune(logins), name="leasehold-pruning")
         with closing(DemoPasswords(hasher) if settings.demo else Passwords(hasher)) as passwords:
             try:
-                yield AuthService(Users(database), passwords, logins, tokens, csrf, revocations)
+                yield AuthService(
+                    database,
+                    Users(database),
+                    passwords,
+                    logins,
+                    tokens,
+                    csrf,
+                    revocations,
+                    KnownDevices(keys.of("known devices")),
+                    PasswordCheck(passwords, rate_limiter),
+                )
             finally:
                 await end_tasks({pruning})
 

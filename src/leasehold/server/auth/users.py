@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 
-from leasehold.errors import AlreadyExists
+from leasehold.errors import AlreadyExists, NotSignedIn
 from leasehold.server.db.engine import reading, writing
 from leasehold.server.db.models import UserRow, new_id
 
 if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 
@@ -44,16 +45,47 @@ class Users:
         async with reading(self._database) as db:
             return await db.scalar(select(UserRow).where(UserRow.email == email))
 
-    async def with_id(self, user_id: str) -> UserRow | None:
-        """The user with the id."""
+    async def get(self, user_id: str) -> UserRow:
+        """The user with the id; `NotSignedIn` if the account was deleted."""
         async with reading(self._database) as db:
-            return await db.get(UserRow, user_id)
+            user = await db.scalar(select(UserRow).where(*_is_account(user_id)))
+        if user is None:
+            raise _account_is_gone()
+        return user
 
-    async def replace_password(self, user: UserRow, password_hash: str) -> None:
-        """Replace the user's password hash, unless another request has replaced it by now."""
+    async def replace_hash(self, user: UserRow, password_hash: str) -> None:
+        """Replace the hash of the same password, unless another request has replaced it by now."""
         async with writing(self._database) as db:
-            await db.execute(
-                update(UserRow)
-                .where(UserRow.id == user.id, UserRow.password_hash == user.password_hash)
-                .values(password_hash=password_hash)
-            )
+            await replace_hash(db, user, password_hash)
+
+
+async def replace_hash(db: AsyncSession, user: UserRow, password_hash: str) -> bool:
+    """Replace the user's password hash; False if another request has replaced it by now."""
+    replaced = await db.scalar(
+        update(UserRow)
+        .where(*_is_account(user.id), UserRow.password_hash == user.password_hash)
+        .values(password_hash=password_hash)
+        .returning(UserRow.id)
+    )
+    return replaced is not None
+
+
+async def lock_account(db: AsyncSession, user_id: str) -> str:
+    """The account's password hash. It is not changed, nor the account deleted, until the transaction ends.
+
+    `NotSignedIn` if it was deleted.
+    """
+    # NO KEY UPDATE, which does not block the adding of rows that refer to this one.
+    wanted = select(UserRow.password_hash).where(*_is_account(user_id)).with_for_update(key_share=True)
+    password_hash = await db.scalar(wanted)
+    if password_hash is None:
+        raise _account_is_gone()
+    return password_hash
+
+
+def _is_account(user_id: str) -> tuple[ColumnElement[bool], ...]:
+    return UserRow.id == user_id, UserRow.deleted_at.is_(None)
+
+
+def _account_is_gone() -> NotSignedIn:
+    return NotSignedIn("the account no longer exists")

@@ -31,7 +31,10 @@ class Row(DeclarativeBase):
 
 
 class UserRow(Row):
-    """An account. ``email`` is lower-case."""
+    """An account. ``email`` is lower-case.
+
+    A deleted account keeps its row, without address, name and password, because versions name their author.
+    """
 
     __tablename__ = "users"
 
@@ -40,6 +43,7 @@ class UserRow(Row):
     display_name: Mapped[str] = mapped_column(String(80))
     password_hash: Mapped[str] = mapped_column(String(255))
     created_at: Mapped[float]
+    deleted_at: Mapped[float | None]
 
 
 class LoginRow(Row):
@@ -121,13 +125,14 @@ class DocumentRow(Row):
 
     ``content`` is JSON. ``fence`` is the newest grant of its lock, to ``fence_user_id`` in ``fence_tab`` (a digest;
     empty for the nameless tab). ``unchanged_save`` is a digest of the newest save that changed nothing, and so left no
-    version by which its retry could be recognised.
+    version by which its retry could be recognised. ``stored_bytes`` is the size of its versions and drafts.
     """
 
     __tablename__ = "documents"
     __table_args__ = (
         CheckConstraint("application_id IS NULL OR project_id IS NULL", name="scope"),
-        Index(None, "owner_id"),
+        # With the bytes, because a sum must not read the contents of all rows.
+        Index(None, "owner_id", "stored_bytes"),
         Index(None, "application_id"),
         Index(None, "project_id"),
     )
@@ -146,6 +151,7 @@ class DocumentRow(Row):
     fence_user_id: Mapped[str | None] = mapped_column(String(36))
     fence_tab: Mapped[str | None] = mapped_column(String(128))
     unchanged_save: Mapped[str | None] = mapped_column(String(64))
+    stored_bytes: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
     created_at: Mapped[float]
     updated_at: Mapped[float]
     updated_by: Mapped[str] = mapped_column(String(36), ForeignKey("users.id"))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from leasehold.errors import InvalidRequest
 
@@ -22,8 +21,11 @@ def encode_content(content: Content) -> str:
     Raises `InvalidRequest` for what could be stored but not sent again: NaN and infinity, unpaired surrogates, and
     more than `MAX_DEPTH` levels.
     """
-    _check(content)
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    _check_depth(content)
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    except ValueError:
+        raise InvalidRequest("content must not contain NaN or infinity") from None
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -49,16 +51,16 @@ def hash_of(encoded: str) -> str:
     return hashlib.sha256(encoded.encode()).hexdigest()
 
 
-def _check(content: Content) -> None:
-    pending: list[tuple[Any, int]] = [(content, 1)]
-    while pending:
-        value, depth = pending.pop()
-        if isinstance(value, float) and not math.isfinite(value):
-            raise InvalidRequest("content must not contain NaN or infinity")
-        if not isinstance(value, dict | list):
-            continue
-        if depth > MAX_DEPTH:
-            raise InvalidRequest(f"content must not be nested deeper than {MAX_DEPTH} levels")
-        container = cast("dict[str, Any] | list[Any]", value)
-        inside = container.values() if isinstance(container, dict) else container
-        pending += [(each, depth + 1) for each in inside]
+def _check_depth(content: Content) -> None:
+    # By levels, because the event loop waits for this: one entry per value takes seconds for a large content.
+    containers: list[dict[str, Any] | list[Any]] = [] if isinstance(content, str) else [content]
+    for _ in range(MAX_DEPTH):
+        values = [
+            value
+            for container in containers
+            for value in (container.values() if isinstance(container, dict) else container)
+        ]
+        containers = [value for value in values if isinstance(value, dict | list)]
+        if not containers:
+            return
+    raise InvalidRequest(f"content must not be nested deeper than {MAX_DEPTH} levels")

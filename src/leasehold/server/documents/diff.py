@@ -12,20 +12,39 @@ if TYPE_CHECKING:
 _CONTEXT = 3
 # Finding the smallest difference takes quadratic time, so longer contents get a coarse one.
 _MAX_LINES = 1000
+# Indentation makes a deeply nested content hundreds of times longer than it was sent.
+_MAX_CHARACTERS = 4 * 1024 * 1024
+# Lines of one character each take more memory than their characters.
+_PER_LINE = 12
+_ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2, sort_keys=True)
 
 
-def unified_diff(old: Content, new: Content) -> list[str]:
-    """The lines of a unified diff without file names; empty for equal contents. JSON objects are compared indented."""
+def unified_diff(old: Content, new: Content) -> list[str] | None:
+    """The lines of a unified diff without file names; empty for equal contents. JSON objects are compared indented.
+
+    None if an indented content, or the diff, has more than 4 Mi characters; each line counts twelve more.
+    """
     before, after = _lines(old), _lines(new)
+    if before is None or after is None:
+        return None
     if max(len(before), len(after)) > _MAX_LINES:
-        return _from_first_to_last_change(before, after)
-    return list(difflib.unified_diff(before, after, lineterm="", n=_CONTEXT))[2:]
+        diff = _from_first_to_last_change(before, after)
+    else:
+        diff = list(difflib.unified_diff(before, after, lineterm="", n=_CONTEXT))[2:]
+    return diff if sum(map(len, diff)) + _PER_LINE * len(diff) <= _MAX_CHARACTERS else None
 
 
-def _lines(content: Content) -> list[str]:
+def _lines(content: Content) -> list[str] | None:
     if isinstance(content, str):
         return content.split("\n")
-    return json.dumps(content, ensure_ascii=False, indent=2, sort_keys=True).split("\n")
+    pieces: list[str] = []
+    left = _MAX_CHARACTERS
+    for piece in _ENCODER.iterencode(content):
+        pieces.append(piece)
+        left -= len(piece) + (_PER_LINE if "\n" in piece else 0)
+        if left < 0:
+            return None
+    return "".join(pieces).split("\n")
 
 
 def _from_first_to_last_change(before: list[str], after: list[str]) -> list[str]:

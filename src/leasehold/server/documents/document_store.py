@@ -11,6 +11,7 @@ from leasehold.documents.ports import DocumentStore, Grant, Rescued, Save, Saved
 from leasehold.errors import StaleFence
 from leasehold.server.db.engine import writing, writing_rows
 from leasehold.server.documents.content import encode_content
+from leasehold.server.documents.quota import UNLIMITED
 from leasehold.server.documents.save import (
     DOCUMENTS,
     add_draft,
@@ -46,8 +47,11 @@ class SqlDocumentStore(DocumentStore):
     the one before. `leasehold.StoreUnavailable` if the database does not answer: a retry is safe.
     """
 
-    def __init__(self, database: async_sessionmaker[AsyncSession]) -> None:
+    def __init__(
+        self, database: async_sessionmaker[AsyncSession], *, max_bytes_per_owner: float = UNLIMITED
+    ) -> None:
         self._database = database
+        self._max_bytes = max_bytes_per_owner
 
     async def register(self, grant: Grant) -> int:
         """See `DocumentStore.register`. A fence that is registered for another editor is stale too."""
@@ -65,12 +69,14 @@ class SqlDocumentStore(DocumentStore):
             return version
 
     async def save(self, save: Save) -> Saved | Rescued:
-        """See `DocumentStore.save`. Raises `leasehold.NotFound` for an unknown document."""
+        """See `DocumentStore.save`. Raises `leasehold.NotFound` for an unknown document, and `leasehold.QuotaExceeded`
+        if its owner has no space left; then nothing is kept.
+        """
         content = encode_content(save.content)
         async with writing(self._database) as db:
             row = await lock_row(db, save.document_id)
             reason = reason_to_rescue(row, save)
             if reason is None:
-                return await add_version(db, row, save, content)
+                return await add_version(db, row, save, content, max_bytes=self._max_bytes)
             earlier = await find_earlier_outcome(db, row, save, content, reason)
-            return earlier or await add_draft(db, row, save, content, reason)
+            return earlier or await add_draft(db, row, save, content, reason, max_bytes=self._max_bytes)

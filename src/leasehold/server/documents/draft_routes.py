@@ -46,19 +46,26 @@ def draft_router() -> APIRouter:
         """Get a draft, for editors."""
         return Draft(**show_saved(await Drafts(services.database, document_id).get(draft_id)))
 
-    @router.get("/{draft_id}/compare", responses=ALLOWED, dependencies=[require("editor")])
-    async def compare_draft(document_id: PathId, draft_id: PathId, services: UsesServices) -> Comparison:
+    @router.get(
+        "/{draft_id}/compare", response_model=Comparison, responses=ALLOWED, dependencies=[require("editor")]
+    )
+    async def compare_draft(document_id: PathId, draft_id: PathId, services: UsesServices) -> Response:
         """Compare a draft with its base version and the current document, for editors."""
-        found = await Drafts(services.database, document_id).compare(draft_id)
-        draft = Draft(**show_saved(found.draft))
-        # In a thread, because long texts take long.
-        diff = await asyncio.to_thread(unified_diff, found.current, draft.content)
-        return Comparison(
-            draft=draft,
-            base=None if found.base is None else ContentAt(version=draft.base_version, content=found.base),
-            current=ContentAt(version=found.version, content=found.current),
-            diff=diff,
-        )
+        # Up to the bytes of the response: decoded contents take many times their size.
+        async with services.decoding:
+            found = await Drafts(services.database, document_id).compare(draft_id)
+            draft = Draft(**show_saved(found.draft))
+            # In a thread, because long texts take long.
+            diff = await asyncio.to_thread(unified_diff, found.current, draft.content)
+            comparison = Comparison(
+                draft=draft,
+                base=None
+                if found.base is None
+                else ContentAt(version=draft.base_version, content=found.base),
+                current=ContentAt(version=found.version, content=found.current),
+                diff=diff,
+            )
+            return Response(comparison.model_dump_json(), media_type="application/json")
 
     @router.post(
         "/{draft_id}/restore",
@@ -71,7 +78,9 @@ def draft_router() -> APIRouter:
     ) -> Response:
         """Save a draft as a new version, for editors who hold the lock. Otherwise 409, and it is still a draft."""
         grant = Grant(document_id, editor, int(asked.fence))
-        outcome = await Drafts(services.database, document_id).restore(draft_id, grant, asked.base_version)
+        outcome = await Drafts(services.database, document_id).restore(
+            draft_id, grant, asked.base_version, max_bytes_per_owner=services.settings.max_bytes_per_owner
+        )
         return save_response(SaveAnswer(outcome, await is_lost(services.locks, grant)))
 
     @router.post("/{draft_id}/discard", responses=ALLOWED_UNLESS)

@@ -40,13 +40,14 @@ class Comparison(Told):
     """A draft, its base version and the current document.
 
     ``base`` is null if that version never existed. ``diff`` has the lines of a unified diff from ``current`` to the
-    draft: what restoring it would change. JSON is compared indented.
+    draft: what restoring it would change. JSON is compared indented. It is null if it would be too long: above 4 Mi
+    characters, as it or an indented content.
     """
 
     draft: Draft
     base: ContentAt | None
     current: ContentAt
-    diff: list[str]
+    diff: list[str] | None
 
 
 class Restoring(Asked):

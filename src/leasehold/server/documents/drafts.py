@@ -89,11 +89,13 @@ class Drafts:
         before = None if base is None else decode_content(base)
         return DraftComparison(draft, before, current.version, decode_content(current.content))
 
-    async def restore(self, draft_id: str, grant: Grant, base_version: int) -> Saved | Rescued:
+    async def restore(
+        self, draft_id: str, grant: Grant, base_version: int, *, max_bytes_per_owner: float
+    ) -> Saved | Rescued:
         """Save the draft's content under the grant and settle the draft, in one transaction.
 
         `Rescued`, without a change, if the save would be rescued. A retry gets the same outcome. `AlreadyExists` if
-        the draft has been discarded, or restored by another save.
+        the draft has been discarded, or restored by another save. `QuotaExceeded` if the owner has no space left.
         """
         async with writing(self._database) as db:
             row = await lock_row(db, self._document_id)
@@ -105,7 +107,7 @@ class Drafts:
                 if reason is not None:
                     return Rescued(draft_id, reason, row.version)
                 await self._settle(db, draft_id, "restored", grant.editor.user_id)
-                return await add_version(db, row, save, content)
+                return await add_version(db, row, save, content, max_bytes=max_bytes_per_owner)
             if draft.status == "restored":
                 earlier = await find_earlier_outcome(db, row, save, content, reason)
                 if earlier is not None:

@@ -11,9 +11,11 @@ from sqlalchemy.exc import IntegrityError
 from leasehold.documents.access_control import PermissionCheck
 from leasehold.documents.ports import Access, AccessPolicy
 from leasehold.errors import NotFound
+from leasehold.server.auth.users import lock_account
 from leasehold.server.db.engine import reading, writing
 from leasehold.server.db.models import DocumentRow, MemberRow, ProjectRow, UserRow, new_id
 from leasehold.server.documents.content import encode_content
+from leasehold.server.documents.quota import check_document_count
 from leasehold.server.http.fields import is_id
 from leasehold.server.teams.access import SCOPE, access_of, require_role, select_documents
 from leasehold.server.teams.projects import require_project
@@ -51,8 +53,19 @@ class Documents:
     def __init__(self, database: async_sessionmaker[AsyncSession]) -> None:
         self._database = database
 
-    async def add(self, title: str, *, by: Caller, application_id: str | None, project_id: str | None) -> str:
-        """Create an empty document; its id. `NotFound` or `NotAllowed` without the role in its application."""
+    async def add(
+        self,
+        title: str,
+        *,
+        by: Caller,
+        application_id: str | None,
+        project_id: str | None,
+        max_per_owner: float,
+    ) -> str:
+        """Create an empty document; its id. `NotFound` or `NotAllowed` without the role in its application.
+
+        `QuotaExceeded` if the caller has ``max_per_owner`` documents, and `NotSignedIn` if their account was deleted.
+        """
         now = time.time()
         document = DocumentRow(
             id=new_id(),
@@ -71,6 +84,8 @@ class Documents:
                     await require_role(db, application_id, by)
                 if project_id is not None:
                     await require_project(db, project_id, by)
+                await lock_account(db, by.user_id)
+                await check_document_count(db, by.user_id, at_most=max_per_owner)
                 db.add(document)
         except IntegrityError:  # its application or project has just been deleted
             raise NotFound("application or project not found") from None

@@ -43,7 +43,8 @@ def document_router() -> APIRouter:
         """Create a document in an application or a project, for editors; or in neither, visible to its owner only."""
         documents = Documents(services.database)
         scope = {"application_id": asked.application_id, "project_id": asked.project_id}
-        document_id = await documents.add(asked.title, by=by, **scope)
+        limit = services.settings.max_documents_per_owner
+        document_id = await documents.add(asked.title, by=by, **scope, max_per_owner=limit)
         return Document(**show_document(await documents.get(document_id, by=by), by.user_id))
 
     @router.get("", responses=SIGNED_IN, dependencies=[ANY_USER])

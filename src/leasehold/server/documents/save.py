@@ -7,12 +7,13 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, cast
 
-from sqlalchemy import Table, and_, bindparam, insert, select, update
+from sqlalchemy import Table, and_, bindparam, func, insert, select, update
 
 from leasehold.documents.access_control import document_not_found
 from leasehold.documents.ports import Rescued, RescueReason, Save, Saved
 from leasehold.server.db.models import DocumentRow, DraftRow, VersionRow, new_id
 from leasehold.server.documents.content import hash_of
+from leasehold.server.documents.quota import check_space, stored_size
 from leasehold.server.http.fields import is_id
 
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ VERSIONS = cast("Table", VersionRow.__table__)
 DRAFTS = cast("Table", DraftRow.__table__)
 
 _IS_DOCUMENT = DOCUMENTS.c.id == bindparam("document")
+_OWNED = DOCUMENTS.alias("owned")
+_OWNER_BYTES = (
+    select(func.sum(_OWNED.c.stored_bytes))
+    .where(_OWNED.c.owner_id == DOCUMENTS.c.owner_id)
+    .correlate(DOCUMENTS)
+    .scalar_subquery()
+)
 _LOCK_ROW = (
     select(
         DOCUMENTS.c.version,
@@ -33,9 +41,11 @@ _LOCK_ROW = (
         DOCUMENTS.c.fence_user_id,
         DOCUMENTS.c.fence_tab,
         DOCUMENTS.c.unchanged_save,
+        DOCUMENTS.c.stored_bytes,
+        _OWNER_BYTES.label("owner_bytes"),
     )
     .where(_IS_DOCUMENT)
-    .with_for_update()
+    .with_for_update(of=DOCUMENTS)
 )
 _MADE = select(VERSIONS.c.fence, VERSIONS.c.author_id, VERSIONS.c.content).where(
     VERSIONS.c.document_id == bindparam("document"), VERSIONS.c.number == bindparam("number")
@@ -62,19 +72,23 @@ def reason_to_rescue(row: Row[*tuple[Any, ...]], save: Save) -> RescueReason | N
     return None if save.base_version == row.version else "stale_base"
 
 
-async def add_version(db: AsyncSession, row: Row[*tuple[Any, ...]], save: Save, content: str) -> Saved:
-    """Make the save the next version, unless it changes nothing."""
+async def add_version(
+    db: AsyncSession, row: Row[*tuple[Any, ...]], save: Save, content: str, *, max_bytes: float
+) -> Saved:
+    """Make the save the next version, unless it changes nothing. `QuotaExceeded` above the owner's ``max_bytes``."""
     document = {"document": save.document_id}
     if content == row.content:
         noted = {"unchanged_save": _digest(save, content)}
         if row.unchanged_save != noted["unchanged_save"]:
             await db.execute(_UPDATE.values(noted), document)
         return Saved(row.version)
+    size = stored_size(content)
+    check_space(row.owner_bytes, size, at_most=max_bytes)
     version, author, now = row.version + 1, save.editor.user_id, time.time()
     new = {"document_id": save.document_id, "number": version, "content": content, "fence": save.fence}
     await db.execute(insert(VERSIONS).values(**new, author_id=author, created_at=now))
     changed = {"version": version, "content": content, "updated_by": author, "updated_at": now}
-    await db.execute(_UPDATE.values(changed), document)
+    await db.execute(_UPDATE.values(**changed, stored_bytes=row.stored_bytes + size), document)
     return Saved(version)
 
 
@@ -93,9 +107,15 @@ async def find_earlier_outcome(
 
 
 async def add_draft(
-    db: AsyncSession, row: Row[*tuple[Any, ...]], save: Save, content: str, reason: RescueReason
+    db: AsyncSession,
+    row: Row[*tuple[Any, ...]],
+    save: Save,
+    content: str,
+    reason: RescueReason,
+    *,
+    max_bytes: float,
 ) -> Rescued:
-    """Keep the save as a draft, once."""
+    """Keep the save as a draft, once. `QuotaExceeded` above the owner's ``max_bytes``."""
     draft: dict[str, Any] = {
         "document_id": save.document_id,
         "author_id": save.editor.user_id,
@@ -107,6 +127,8 @@ async def add_draft(
     kept = (await db.execute(select(DRAFTS.c.id, DRAFTS.c.reason).where(same))).one_or_none()
     if kept is not None:
         return Rescued(kept.id, kept.reason, row.version)
+    size = stored_size(content)
+    check_space(row.owner_bytes, size, at_most=max_bytes)
     draft |= {
         "id": new_id(),
         "content": content,
@@ -115,6 +137,8 @@ async def add_draft(
         "created_at": time.time(),
     }
     await db.execute(insert(DRAFTS).values(draft))
+    stored = {"stored_bytes": row.stored_bytes + size}
+    await db.execute(_UPDATE.values(stored), {"document": save.document_id})
     return Rescued(draft["id"], reason, row.version)
 
 

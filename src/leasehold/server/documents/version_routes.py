@@ -19,6 +19,7 @@ from leasehold.server.documents.schemas import (
 )
 from leasehold.server.documents.versions import Versions
 from leasehold.server.http.fields import PathId
+from leasehold.server.http.large_bodies import LargeBodyRoute
 from leasehold.server.http.paging import AskedPage, Page
 from leasehold.server.http.problems import ALLOWED
 from leasehold.server.services import UsesServices
@@ -27,7 +28,7 @@ from leasehold.server.services import UsesServices
 @cache
 def version_router() -> APIRouter:
     """``/api/documents/{document_id}/content`` and ``…/versions``."""
-    router = APIRouter(prefix="/api/documents/{document_id}", tags=["documents"])
+    router = APIRouter(prefix="/api/documents/{document_id}", tags=["documents"], route_class=LargeBodyRoute)
 
     @router.put(
         "/content",

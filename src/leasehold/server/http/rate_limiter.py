@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
     from leasehold.server.settings import Settings
 
-Budget = Literal["acquire", "keep", "content", "sign_in", "other"]
+Budget = Literal["acquire", "keep", "content", "sign_in", "password", "add_member", "other"]
+
+_MESSAGES: dict[Budget, str] = {
+    "content": "too much content at once",
+    "password": "too many attempts to sign in to this account: wait, or use a browser that has signed in to it before",
+}
 
 _SWEEP_ABOVE = 10_000
 
@@ -112,9 +117,15 @@ class RateLimiter:
             return
         if not self._strategy.test(item, budget, principal, cost=cost):
             ends_at = self._windows.get_expiry(item.key_for(budget, principal))
-            message = "too much content at once" if budget == "content" else "too many requests of this kind"
+            message = _MESSAGES.get(budget, "too many requests of this kind")
             raise RateLimited(message, retry_after=max(0.0, ends_at - self._clock()))
         self._strategy.hit(item, budget, principal, cost=cost)
+
+    def give_back(self, budget: Budget, principal: str) -> None:
+        """Undo one `spend`, unless its window has ended."""
+        item = self._items.get(budget)
+        if item is not None and self._windows.get(key := item.key_for(budget, principal)) > 0:
+            self._windows.incr(key, item.get_expiry(), -1)
 
 
 def make_rate_limiter(settings: Settings) -> RateLimiter:
@@ -125,9 +136,16 @@ def make_rate_limiter(settings: Settings) -> RateLimiter:
             "keep": settings.rate_keep,
             "content": settings.rate_content_bytes,
             "sign_in": settings.rate_sign_in,
+            "password": settings.rate_wrong_passwords,
+            "add_member": settings.rate_add_member,
             "other": settings.rate_other,
         }
     )
+
+
+def host_of(connection: HTTPConnection) -> str:
+    """The address that a request comes from, for the log."""
+    return connection.client.host if connection.client else "unknown"
 
 
 def address_of(connection: HTTPConnection) -> str:

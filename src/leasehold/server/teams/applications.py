@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from leasehold.errors import NotFound
+from leasehold.server.auth.users import lock_account
 from leasehold.server.db.engine import reading, writing
 from leasehold.server.db.models import ApplicationRow, MemberRow, new_id
 from leasehold.server.teams.access import require_role
@@ -30,10 +31,11 @@ class Applications:
         self._database = database
 
     async def add(self, name: str, *, owner_id: str) -> ApplicationRow:
-        """Create an application with one member, its owner."""
+        """Create an application with one member, its owner. `NotSignedIn` if the account was deleted."""
         now = time.time()
         application = ApplicationRow(id=new_id(), name=name, created_at=now)
         async with writing(self._database) as db:
+            await lock_account(db, owner_id)
             db.add(application)
             await db.flush()
             db.add(MemberRow(application_id=application.id, user_id=owner_id, role="owner", created_at=now))

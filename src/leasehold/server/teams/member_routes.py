@@ -34,6 +34,8 @@ def member_router() -> APIRouter:
         application_id: PathId, asked: NewMember, by: ByOwner, services: UsesServices
     ) -> Member:
         """Add a member, for owners. 404 if no user has the address, 409 for a member."""
+        # Each answer tells whether the address has an account.
+        services.rate_limiter.spend("add_member", by.user_id)
         members = Members(services.database)
         added = await members.add(application_id, email=asked.email, role=asked.role, by=by)
         await announce_permission_change(services, [added.user_id])

@@ -63,7 +63,9 @@ class Members:
         async with writing(self._database) as db:
             await _lock(db, application_id)
             await require_role(db, application_id, by)
-            user_id = await db.scalar(select(UserRow.id).where(UserRow.email == email))
+            # Locked, so that the account is not deleted before it is a member.
+            wanted = select(UserRow.id).where(UserRow.email == email).with_for_update(key_share=True)
+            user_id = await db.scalar(wanted)
             if user_id is None:
                 raise NotFound("no user is registered with this address")
             if await _find(db, application_id, user_id) is not None:

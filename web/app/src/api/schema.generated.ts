@@ -1,5 +1,10 @@
 // Made from the OpenAPI document of the server by `npm run generate`. Not to be edited.
 
+/** The password, as proof that the owner of the account asks. */
+export type AccountDeletion = {
+  readonly password: string;
+};
+
 /** `move`: also from another tab of the same user. */
 export type AcquireRequest = {
   readonly move?: boolean;
@@ -18,11 +23,11 @@ export type ApplicationName = {
   readonly name: string;
 };
 
-/** A draft, its base version and the current document. `base` is null if that version never existed. `diff` has the lines of a unified diff from `current` to the draft: what restoring it would change. JSON is compared indented. */
+/** A draft, its base version and the current document. `base` is null if that version never existed. `diff` has the lines of a unified diff from `current` to the draft: what restoring it would change. JSON is compared indented. It is null if it would be too long: above 4 Mi characters, as it or an indented content. */
 export type Comparison = {
   readonly base: ContentAt | null;
   readonly current: ContentAt;
-  readonly diff: readonly (string)[];
+  readonly diff: readonly (string)[] | null;
   readonly draft: Draft;
 };
 
@@ -176,6 +181,15 @@ export type LockVersion = {
   readonly step: number;
 };
 
+/** One login of the account. `last_used_at`: when it was last refreshed. */
+export type Login = {
+  readonly created_at: number;
+  readonly expires_at: number;
+  readonly id: string;
+  readonly is_current: boolean;
+  readonly last_used_at: number;
+};
+
 /** `email` is visible to owners and to the member. */
 export type Member = {
   readonly created_at: number;
@@ -238,6 +252,11 @@ export type EditedDocumentPage = {
   readonly next_offset: number | null;
 };
 
+export type LoginPage = {
+  readonly items: readonly (Login)[];
+  readonly next_offset: number | null;
+};
+
 export type MemberPage = {
   readonly items: readonly (Member)[];
   readonly next_offset: number | null;
@@ -251,6 +270,12 @@ export type ProjectPage = {
 export type VersionSummaryPage = {
   readonly items: readonly (VersionSummary)[];
   readonly next_offset: number | null;
+};
+
+/** A new password, and the one until now. */
+export type PasswordChange = {
+  readonly current_password: string;
+  readonly new_password: string;
 };
 
 /** One hold, and why it ended. The last three members are null while it lasts. */
@@ -374,8 +399,13 @@ export interface Operations {
   'DELETE /api/applications/{application_id}/members/{user_id}': { path: { application_id: string; user_id: string }; query: undefined; body: undefined; reply: undefined };
   'PATCH /api/applications/{application_id}/members/{user_id}': { path: { application_id: string; user_id: string }; query: undefined; body: MemberRole; reply: Member };
   'POST /api/auth/login': { path: undefined; query: undefined; body: Credentials; reply: SignedInUser };
+  'DELETE /api/auth/logins': { path: undefined; query: undefined; body: undefined; reply: undefined };
+  'GET /api/auth/logins': { path: undefined; query: { limit?: number; offset?: number }; body: undefined; reply: LoginPage };
+  'DELETE /api/auth/logins/{login_id}': { path: { login_id: string }; query: undefined; body: undefined; reply: undefined };
   'POST /api/auth/logout': { path: undefined; query: undefined; body: undefined; reply: undefined };
   'GET /api/auth/me': { path: undefined; query: undefined; body: undefined; reply: User };
+  'POST /api/auth/me/delete': { path: undefined; query: undefined; body: AccountDeletion; reply: undefined };
+  'POST /api/auth/password': { path: undefined; query: undefined; body: PasswordChange; reply: undefined };
   'POST /api/auth/refresh': { path: undefined; query: undefined; body: undefined; reply: SignedInUser };
   'POST /api/auth/register': { path: undefined; query: undefined; body: Registration; reply: SignedInUser };
   'GET /api/documents': { path: undefined; query: { application_id?: string | null; project_id?: string | null; personal?: boolean | null; limit?: number; offset?: number }; body: undefined; reply: DocumentSummaryPage };

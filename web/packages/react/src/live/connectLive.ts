@@ -96,7 +96,7 @@ function heartbeat(documentId: string, idleFor: number): ClientMessage {
 
 /** The events that a new watcher has missed. */
 function known({ connection, rooms }: LiveState, documentId: string): LiveEvent[] {
-  const room = rooms[documentId];
+  const room = rooms.get(documentId);
   if (connection.phase !== 'online') return [];
   const up: LiveEvent = { kind: 'up', welcome: connection.welcome };
   return room?.kind === 'joined' ? [up, { kind: 'joined', role: room.role, lock: room.lock }] : [up];

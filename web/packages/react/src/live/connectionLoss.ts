@@ -26,9 +26,9 @@ export function goDown(
   connection: ConnectionState,
   ...effects: readonly Effect[]
 ): LiveState {
-  const documentIds = Object.keys(state.rooms);
+  const documentIds = [...state.rooms.keys()];
   return emit(
-    { ...state, connection, rooms: Object.fromEntries(documentIds.map((id) => [id, WAITING])) },
+    { ...state, connection, rooms: new Map(documentIds.map((id) => [id, WAITING])) },
     { kind: 'stop-timer', timer: 'silence' },
     { kind: 'stop-timer', timer: 'response' },
     { kind: 'stop-timer', timer: 'reconnect' },

@@ -44,7 +44,7 @@ export function receive(state: LiveState, message: ServerMessage): LiveState {
 function authenticated(state: LiveState, welcome: Welcome): LiveState {
   return emit(
     { ...state, connection: { phase: 'online', welcome }, failures: 0, refusals: 0 },
-    ...Object.keys(state.rooms).flatMap((id): Effect[] => [
+    ...[...state.rooms.keys()].flatMap((id): Effect[] => [
       { kind: 'notify', documentId: id, event: { kind: 'up', welcome } },
       { kind: 'send', message: { type: 'join', data: { document_id: id } } },
     ]),
@@ -57,7 +57,7 @@ function joined(state: LiveState, { document_id: id, role, lock }: Joined['data'
 
 function changed(state: LiveState, lock: Lock, event: LiveEvent): LiveState {
   const id = lock.document_id;
-  const room = state.rooms[id];
+  const room = state.rooms.get(id);
   // Events before the snapshot cannot be ordered; the snapshot includes their effect.
   if (room?.kind !== 'joined' || !isNewer(lock.version, room.lock.version)) return state;
   return notify(withRoom(state, id, { ...room, lock }), id, event);
@@ -68,15 +68,15 @@ function refuse(state: LiveState, id: string, code: string): LiveState {
 }
 
 function failed(state: LiveState, { code, document_id: id }: Fault): LiveState {
-  if (id === null || state.rooms[id]?.kind !== 'waiting') return state;
+  if (id === null || state.rooms.get(id)?.kind !== 'waiting') return state;
   // The next socket joins the document again.
   return TEMPORARY.has(code) ? giveUp(state) : refuse(state, id, code);
 }
 
 function withRoom(state: LiveState, id: string, room: Room): LiveState {
-  return state.rooms[id] ? { ...state, rooms: { ...state.rooms, [id]: room } } : state;
+  return state.rooms.has(id) ? { ...state, rooms: new Map(state.rooms).set(id, room) } : state;
 }
 
 function notify(state: LiveState, documentId: string, event: LiveEvent): LiveState {
-  return state.rooms[documentId] ? emit(state, { kind: 'notify', documentId, event }) : state;
+  return state.rooms.has(documentId) ? emit(state, { kind: 'notify', documentId, event }) : state;
 }

@@ -32,7 +32,8 @@ export interface LiveState {
   readonly failures: number;
   /** Of those, the latest in a row that ended with "not signed in". */
   readonly refusals: number;
-  readonly rooms: Readonly<Record<string, Room>>;
+  /** By document id, which may be any text, also the name of a member that every object has. */
+  readonly rooms: ReadonlyMap<string, Room>;
   /** What the last input requires; empty before every step. */
   readonly effects: readonly Effect[];
 }
@@ -65,7 +66,7 @@ export const initialState: LiveState = {
   connection: { phase: 'idle' },
   failures: 0,
   refusals: 0,
-  rooms: {},
+  rooms: new Map(),
   effects: [],
 };
 

@@ -29,8 +29,8 @@ export function next(before: LiveState, input: Input): LiveState {
 }
 
 function watch(state: LiveState, documentId: string): LiveState {
-  if (state.rooms[documentId]) return state;
-  const watching = { ...state, rooms: { ...state.rooms, [documentId]: WAITING } };
+  if (state.rooms.has(documentId)) return state;
+  const watching = { ...state, rooms: new Map(state.rooms).set(documentId, WAITING) };
   switch (state.connection.phase) {
     case 'idle':
       return connect(watching);
@@ -45,9 +45,10 @@ function watch(state: LiveState, documentId: string): LiveState {
 }
 
 function unwatch(state: LiveState, documentId: string): LiveState {
-  const { [documentId]: room, ...rooms } = state.rooms;
+  const rooms = new Map(state.rooms);
+  const wasWatched = rooms.delete(documentId);
   const left = { ...state, rooms };
-  if (!room || state.connection.phase !== 'online') return left;
+  if (!wasWatched || state.connection.phase !== 'online') return left;
   return emit(left, { kind: 'send', message: { type: 'leave', data: { document_id: documentId } } });
 }
 

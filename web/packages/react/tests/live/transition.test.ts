@@ -40,6 +40,18 @@ test('after authentication every watched document is joined', () => {
   expect(sent(effects)).toEqual(['join', 'join']);
 });
 
+test.each(['constructor', '__proto__', 'toString'])('a document may have the id %s', (documentId) => {
+  const state = run({ kind: 'watched', documentId }, opened, letIn);
+  expect(state.effects).toContainEqual({
+    kind: 'send',
+    message: { type: 'join', data: { document_id: documentId } },
+  });
+  const lock = { ...lockState('10'), document_id: documentId };
+  const snapshot = said({ type: 'joined', data: { document_id: documentId, role: 'viewer', lock } });
+  expect(told(next(state, snapshot).effects)).toHaveLength(1);
+  expect(told(run(...online, snapshot).effects)).toEqual([]);
+});
+
 test('events before the snapshot, and those that are not newer than the known state, are dropped', () => {
   expect(told(run(...online, said(changed(lockState('9')))).effects)).toEqual([]);
   const known = [...online, said(joined(lockState('10', 1)))] as const;
