@@ -34,6 +34,7 @@ QUICK: dict[str, Any] = {
     "rate_keep": "off",
     "rate_sign_in": "off",
     "rate_other": "off",
+    "request_seconds": 600,
 }
 """Passwords that cost nothing, and no limits: a test that is about those sets them."""
 
