@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
 
+from leasehold.documents.http.client_address import plain_address
 from leasehold.documents.live.messages import CloseCode
 from leasehold.runtime.read_fairness import LARGE_READ, pause_for_one_turn
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 # Unsent bytes above which a socket counts as slow: a few dozen messages.
 _HIGH_WATER = 16384
-# At most this much is parsed before the frames are counted: some 700 of the smallest, in about 3 ms.
-_SLICE = 4096
+# At most this much is parsed before the frames are counted: some 300 of the smallest, in about 1 ms.
+_SLICE = 2048
 _ABORT_AFTER = 5.0
 
 
@@ -39,8 +40,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     that has not completed the handshake is aborted. Frames of every kind count: messages, fragments, pings and pongs.
     """
 
-    frames_per_second: ClassVar[float] = 100
-    frame_burst: ClassVar[int] = 1000
+    frames_per_second: ClassVar[float] = 50
+    frame_burst: ClassVar[int] = 400
 
     _frames_left: float | None = None
     _counted_at = 0.0
@@ -49,6 +50,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio."""
         super().connection_made(transport)
+        if self.client is not None:
+            self.client = (plain_address(self.client[0]), self.client[1])
         self.transport.set_write_buffer_limits(high=_HIGH_WATER)
         # The kernel would buffer megabytes for a peer that does not read, and hide here that it is slow.
         # Data in flight to a peer that does read is not limited by this.

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 # At most this much is parsed before the size of the head is checked.
 _SLICE = 16_384
+# Chunks of a body: above this number they must have so many bytes on average.
+_FREE_PIECES = 500
+_LEAST_PIECE = 64
 _ABORT_AFTER = 5.0
 
 _REFUSALS = {
@@ -55,6 +58,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._phase: Literal["idle", "head", "body", "upgraded"] = "idle"
         self._head_bytes = 0
         self._body_bytes = 0
+        self._body_pieces = 0
         self._unsent = 0
         self._refusal = 400
         self._deadline: asyncio.TimerHandle | None = None
@@ -123,7 +127,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.abort()
             raise _RefusedError
         super().on_message_begin()
-        self._phase, self._head_bytes, self._body_bytes = "head", 0, 0
+        self._phase, self._head_bytes, self._body_bytes, self._body_pieces = "head", 0, 0, 0
 
     def on_headers_complete(self) -> None:
         """See httptools."""
@@ -136,6 +140,9 @@ class HttpProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """See httptools."""
         self._body_bytes += len(body)
+        self._body_pieces += 1
+        if self._body_pieces > _FREE_PIECES and self._body_bytes < self._body_pieces * _LEAST_PIECE:
+            raise _RefusedError  # parsing them takes far more time than receiving them
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -186,7 +193,10 @@ class HttpProtocol(HttpToolsProtocol):
             self._deadline, self._deadline_for = None, ""
 
     def _on_deadline(self) -> None:
-        self._refuse(408)
+        if self._phase == "idle" and not self._head_bytes:
+            self._close()  # a browser that has connected in advance would take a response for that to its next request
+        else:
+            self._refuse(408)
 
     # The response
 
@@ -209,7 +219,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._unsent = self.transport.get_write_buffer_size()
         if self._group is not None and not self._counter.keep_unsent(self._group, self._unsent):
             self._unsent = 0
-            self.transport.abort()
+            self.loop.call_soon(self.transport.abort)  # not within its own call
         else:
             self._sending = self.loop.call_later(self._limits.seconds, self._check_reading, self._unsent)
 
