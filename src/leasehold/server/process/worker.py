@@ -32,7 +32,6 @@ from leasehold.errors import LeaseholdError
 from leasehold.server.app.app import create_app
 from leasehold.server.http.logs import configure_logs
 from leasehold.server.process.connection_limits import ConnectionCounter, ConnectionLimits
-from leasehold.server.process.http_protocol import HttpProtocol
 from leasehold.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -63,6 +62,9 @@ class ReportingServer(uvicorn.Server):
 
 def configure(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """The configuration of uvicorn."""
+    # Here, so that the parent is told if httptools cannot be imported.
+    from leasehold.server.process.http_protocol import HttpProtocol  # noqa: PLC0415 - see above
+
     limits = ConnectionLimits.of(settings)
     counter = ConnectionCounter(limits, trusted_proxies=settings.trusted_proxies)
 
