@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from bench.documents.http import Caller, request_of
 from bench.documents.processes import serving
 
-# No rate limits, and cheap password hashes, because neither is measured.
+# No limits of requests and sockets, and cheap password hashes, because neither is measured.
 SETTINGS = {
     "RATE_ACQUIRE": "off",
     "RATE_KEEP": "off",
@@ -18,6 +18,7 @@ SETTINGS = {
     "RATE_ADD_MEMBER": "off",
     "RATE_OTHER": "off",
     "MAX_SOCKETS_PER_USER": "100000",
+    "MAX_UNKNOWN_SOCKETS_PER_ADDRESS": "100000",
     "ARGON2_TIME_COST": "1",
     "ARGON2_MEMORY_KIB": "8",
 }

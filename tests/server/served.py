@@ -36,6 +36,7 @@ QUICK: dict[str, Any] = {
     "rate_wrong_passwords": "off",
     "rate_add_member": "off",
     "rate_other": "off",
+    "request_seconds": 600,
 }
 """Cheap password hashes, and no rate limits: a test of those sets them."""
 

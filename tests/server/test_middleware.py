@@ -15,8 +15,10 @@ from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
 
 from leasehold import errors
 from leasehold.http_problems import OF_ERROR
+from leasehold.server.http.allowed_hosts import AllowedHosts
 from leasehold.server.http.middleware import ApiMiddleware
 from leasehold.server.http.problems import install_problems
+from leasehold.server.http.request_bodies import RequestBodies
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -97,7 +99,8 @@ def small_app() -> FastAPI:
 
         return Response("x", headers={"Cache-Control": "max-age=60"})
 
-    app.add_middleware(ApiMiddleware, max_body=1000, max_content=1000)
+    bodies = RequestBodies(max_body=1000, max_content=1000, user_of=lambda _: "ana")
+    app.add_middleware(ApiMiddleware, bodies=bodies, hosts=AllowedHosts(None))
     return app
 
 

@@ -116,6 +116,8 @@ def test_renewing_a_lock_never_uses_the_budget_of_acquiring(request_line: str, b
     ("host", "counted_as"),
     [
         ("10.0.0.7", "10.0.0.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.8", "192.0.2.8"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
         ("2001:db8:1:2:ffff::1", "2001:db8:1:2::"),
         ("testclient", "testclient"),

@@ -95,7 +95,7 @@ class SlowRequest:
         self._socket = socket.create_connection(("127.0.0.1", port_of(server)), LIMIT)
         self.port = self._socket.getsockname()[1]
         head = (
-            "POST /api/auth/register HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            "POST /api/auth/register HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Expect: 100-continue\r\nContent-Length: {len(self._BODY)}\r\n\r\n"
         )
         self._socket.sendall(head.encode() + self._BODY[:10])

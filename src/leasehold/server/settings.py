@@ -111,6 +111,11 @@ class Settings(BaseSettings):
     trusted_proxies: Listed = Field(
         (), description="addresses whose `X-Forwarded-For` and `-Proto` are trusted"
     )
+    allowed_hosts: Listed = Field(
+        (),
+        description="names in addresses of this server (`Host`), besides IP addresses, localhost and the hosts of "
+        "`allowed_origins`; `*` for any; default: any, but none when listening on loopback",
+    )
 
     rate_acquire: str = Field("300/minute", description="acquires and force-takes, per user")
     rate_keep: str = Field("3000/minute", description="heartbeats, releases and saves, per user")
@@ -134,6 +139,20 @@ class Settings(BaseSettings):
     max_sockets_per_user: int = Field(50, ge=1, description="open sockets per user and worker")
     max_unknown_sockets: int = Field(
         200, ge=1, description="sockets that are not authenticated yet, per worker"
+    )
+    max_unknown_sockets_per_address: int = Field(
+        50, ge=1, description="sockets that are not authenticated yet, per address and worker"
+    )
+    max_connections: int = Field(
+        4096, ge=1, description="connections per worker; fewer where the system limits open files"
+    )
+    max_connections_per_address: int = Field(
+        256, ge=1, description="connections per address and worker, without sockets and trusted proxies"
+    )
+    request_seconds: Seconds = Field(
+        10,
+        description="seconds for the head of a request; in that time 4 KiB a second of its body must arrive, and of "
+        "its response be read",
     )
     max_rooms_per_socket: int = Field(100, ge=1, description="documents that one socket may watch")
     max_messages_per_second: float = Field(
@@ -231,7 +250,7 @@ class Settings(BaseSettings):
             )
         return value
 
-    @field_validator("allowed_origins", "cors_origins", "trusted_proxies", mode="before")
+    @field_validator("allowed_origins", "cors_origins", "trusted_proxies", "allowed_hosts", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
@@ -240,6 +259,11 @@ class Settings(BaseSettings):
     @classmethod
     def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(_origin(each) for each in value)
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_host(each) for each in value)
 
     @field_validator(
         "rate_acquire",
@@ -305,6 +329,14 @@ class Settings(BaseSettings):
         return not is_loopback(self.host) if self.secure_cookies is None else self.secure_cookies
 
     @property
+    def hosts(self) -> frozenset[str] | None:
+        """The names that this server may have in a URL, besides IP addresses and localhost; None for any."""
+        if "*" in self.allowed_hosts or not (self.allowed_hosts or is_loopback(self.host)):
+            return None
+        of_origins = (urlsplit(each).hostname or "" for each in self.allowed_origins)
+        return frozenset({*self.allowed_hosts, *of_origins, self.host.lower()})
+
+    @property
     def origins(self) -> frozenset[str]:
         """The origins that may open a socket: the server's own, and the allowed ones."""
         names = {self.host.strip("[]")}
@@ -337,6 +369,12 @@ def _origin(value: str) -> str:
     ):
         raise ValueError(f"an origin is written as https://docs.example.com, not {value!r}")
     return f"{parts.scheme}://{parts.netloc}".lower()
+
+
+def _host(value: str) -> str:
+    if value != "*" and (not value or urlsplit(f"//{value}").hostname != value.lower()):
+        raise ValueError(f"a host is written as docs.example.com, without a port, not {value!r}")
+    return value.lower()
 
 
 def _listed(error: ValidationError) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leasehold.documents import audit
+from leasehold.documents.http.client_address import address_group
 from leasehold.documents.live.handlers import MessageHandlers
 from leasehold.documents.live.messages import CloseCode
 from leasehold.documents.live.origins import is_allowed
@@ -36,16 +37,16 @@ class SocketEndpoint:
             audit.note("socket_refused", why="origin")
             # Before the handshake is complete, this answers 403.
             await send({"type": "websocket.close", "code": int(CloseCode.ORIGIN_REFUSED)})
-        elif len(self._hub.presence.connecting) >= self._hub.limits.unauthenticated:
+        elif not self._hub.presence.has_place_for(address := _address_of(scope)):
             await _refuse_temporarily(scope, send)
         else:
-            await self._serve(scope, receive, send)
+            await self._serve(scope, receive, send, address)
 
-    async def _serve(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: dict[str, Any], receive: Receive, send: Send, address: str) -> None:
         self._hub.start()
         await send({"type": "websocket.accept"})
         cut = _extensions(scope).get("leasehold", {}).get("cut")
-        socket = Socket(self._hub, receive=receive, send=send, cut=cut)
+        socket = Socket(self._hub, receive=receive, send=send, cut=cut, address=address)
         await socket.run(self._authenticator.verify, self._handlers.answer)
 
     def _is_allowed(self, scope: dict[str, Any]) -> bool:
@@ -57,6 +58,12 @@ class SocketEndpoint:
         return len(origins) <= 1 and is_allowed(
             origins[0] if origins else None, hosts[0] if hosts else None, self._allowed_origins
         )
+
+
+def _address_of(scope: dict[str, Any]) -> str:
+    """The client's address, as it is counted."""
+    client = scope.get("client")
+    return address_group(client[0]) if client else "unknown"
 
 
 def _extensions(scope: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -19,9 +19,10 @@ _DURATIONS = ("authenticate_within", "drain_within")
 class SocketLimits:
     """Counted by each worker for itself. Times in seconds.
 
-    A socket must authenticate within ``authenticate_within``; ``unauthenticated`` sockets may exist at once. It may
-    send ``messages_per_second``, and ``burst`` at once after a pause. Unread replies are kept up to
-    ``unread_replies`` messages and ``unread_bytes``, and for ``drain_within``.
+    A socket must authenticate within ``authenticate_within``; ``unauthenticated`` sockets may exist at once, and
+    ``unauthenticated_per_address`` of one IPv4 address or /64 network. It may send ``messages_per_second``, and
+    ``burst`` at once after a pause. Unread replies are kept up to ``unread_replies`` messages and ``unread_bytes``,
+    and for ``drain_within``.
     """
 
     unauthenticated: int = 200
@@ -35,6 +36,7 @@ class SocketLimits:
     unread_replies: int = 256
     unread_bytes: int = 262144
     drain_within: float = 10
+    unauthenticated_per_address: int = 50
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

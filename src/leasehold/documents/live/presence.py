@@ -71,6 +71,15 @@ class Presence:
             return self._sockets.get(user_id, ())
         return [socket for sockets in self._sockets.values() for socket in sockets]
 
+    def has_place_for(self, address: str) -> bool:
+        """One more socket from ``address`` may connect. A single address cannot take all places."""
+        limits = self._limits
+        return (
+            len(self.connecting) < limits.unauthenticated
+            and sum(socket.address == address for socket in self.connecting)
+            < limits.unauthenticated_per_address
+        )
+
     def register(self, socket: Socket) -> bool:
         """Add the socket to its user's; False if the user has too many."""
         self.connecting.discard(socket)

@@ -52,7 +52,8 @@ _ANONYMOUS = Admission(Principal("", ""), 0)
 class Socket:
     """``connecting`` until it is authenticated, ``authenticated``, and ``closing`` once its end is decided.
 
-    ``cut`` aborts a connection whose peer does not read, where the server supports that.
+    ``cut`` aborts a connection whose peer does not read, where the server supports that. ``address`` is the client's,
+    as it is counted.
     """
 
     __slots__ = (
@@ -66,6 +67,7 @@ class Socket:
         "_receive",
         "_send",
         "_task",
+        "address",
         "admission",
         "editor",
         "outbox",
@@ -74,8 +76,15 @@ class Socket:
     )
 
     def __init__(
-        self, hub: Hub, *, receive: Receive, send: Send, cut: Callable[[int], None] | None = None
+        self,
+        hub: Hub,
+        *,
+        receive: Receive,
+        send: Send,
+        cut: Callable[[int], None] | None = None,
+        address: str = "",
     ) -> None:
+        self.address = address
         self.phase: Literal["connecting", "authenticated", "closing"] = "connecting"
         self.admission = _ANONYMOUS
         self.editor = Editor("", "")

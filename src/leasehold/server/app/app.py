@@ -25,8 +25,10 @@ from leasehold.server.documents.draft_routes import draft_router
 from leasehold.server.documents.lock_routes import lock_list_router
 from leasehold.server.documents.routes import document_router
 from leasehold.server.documents.version_routes import version_router
+from leasehold.server.http.allowed_hosts import AllowedHosts
 from leasehold.server.http.middleware import ApiMiddleware
 from leasehold.server.http.problems import install_problems
+from leasehold.server.http.request_bodies import RequestBodies
 from leasehold.server.http.static_files import PageFiles
 from leasehold.server.http.telemetry import Telemetry
 from leasehold.server.teams.application_routes import application_router
@@ -130,6 +132,7 @@ def _lock_router(app: FastAPI, resources: Resources) -> LockRouter:
         allowed_origins=sorted(settings.origins),
         limits=SocketLimits(
             unauthenticated=settings.max_unknown_sockets,
+            unauthenticated_per_address=settings.max_unknown_sockets_per_address,
             sockets_per_user=settings.max_sockets_per_user,
             rooms_per_socket=settings.max_rooms_per_socket,
             messages_per_second=settings.max_messages_per_second,
@@ -140,9 +143,18 @@ def _lock_router(app: FastAPI, resources: Resources) -> LockRouter:
 
 def _add_middleware(app: FastAPI, settings: Settings) -> None:
     """Add the middleware; the last one is the outermost."""
-    app.add_middleware(
-        ApiMiddleware, max_body=settings.max_body_bytes, max_content=settings.max_content_bytes
+
+    def user_of(authorization: bytes) -> str | None:
+        scheme, _, token = authorization.decode("latin-1").partition(" ")
+        try:
+            return app.state.services.auth.principal_of(token).user_id if scheme.lower() == "bearer" else None
+        except NotSignedIn:
+            return None
+
+    bodies = RequestBodies(
+        max_body=settings.max_body_bytes, max_content=settings.max_content_bytes, user_of=user_of
     )
+    app.add_middleware(ApiMiddleware, bodies=bodies, hosts=AllowedHosts(settings.hosts))
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -22,6 +22,27 @@ class RequestIdFilter(logging.Filter):
         return True
 
 
+class TextFormatter(logging.Formatter):
+    """Formats records as lines for people. A message may contain what a client has sent, such as a path.
+
+    Control characters are escaped: they could forge a line, or make a terminal do something when the log is shown.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Format the line without its traceback."""
+        return _escape(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        """Format a traceback, which has several lines."""
+        return "\n".join(_escape(line) for line in super().formatException(ei).split("\n"))
+
+
+def _escape(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 def configure_logs(settings: Settings) -> None:
     """Configure a process of the server: our loggers as set, those of other libraries from warnings on."""
     handler = logging.StreamHandler()
@@ -29,6 +50,8 @@ def configure_logs(settings: Settings) -> None:
     handler.setFormatter(_formatter(settings))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("leasehold").setLevel(settings.log_level.upper())
+    # Anyone could fill the log with its warnings, one for each request that is not HTTP.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 def lock_logger(settings: Settings) -> Any:
@@ -40,7 +63,7 @@ def lock_logger(settings: Settings) -> Any:
 
 def _formatter(settings: Settings) -> logging.Formatter:
     if settings.log_format == "text":
-        return logging.Formatter(_FORMAT)
+        return TextFormatter(_FORMAT)
     # Not at the top, because the supervisor starts faster without it.
     from leasehold.observe.logging import JsonFormatter  # noqa: PLC0415 - see above
 

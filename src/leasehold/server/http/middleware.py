@@ -1,4 +1,4 @@
-"""ASGI middleware around every request: request id, security headers, body size limit, and a response in any case."""
+"""ASGI middleware around every request: request id, host, security headers, body limits, and a response in any case."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 
 from leasehold.documents.http.problems import explain
+from leasehold.errors import RateLimited
 from leasehold.http_problems import MEDIA_TYPE
 from leasehold.observe.request_id import REQUEST_ID_HEADER, is_safe, request_id
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from leasehold.server.http.allowed_hosts import AllowedHosts
+    from leasehold.server.http.request_bodies import RequestBodies
+
 _log = logging.getLogger("leasehold.server")
 
 _ID_HEADER = REQUEST_ID_HEADER.encode()
 _PROBLEM = MEDIA_TYPE.encode()
-# JSON may escape one character of content as six, and not every client sends plain UTF-8.
-_ESCAPED = 4
+# Asked by programs that may know the server by any name. The responses are the same for everyone.
+_HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 
 _PAGE_POLICY = (
     "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; form-action 'self'; "
@@ -56,22 +60,23 @@ _DOCS_HEADERS = _with_policy(_DOCS_POLICY)
 # A route may set these itself.
 _DEFAULTS = frozenset(key for key, _ in _DATA_HEADERS)
 
+_UNKNOWN_HOST = "this server does not have this name: set LEASEHOLD_ALLOWED_HOSTS to the names that it has"
 _DATA_PATHS = ("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 
 
 class ApiMiddleware:
-    """Request id, security headers, body size limit, and a problem for every unexpected error.
+    """Request id, host, security headers, body limits, and a problem for every unexpected error.
 
     One layer of plain ASGI, because every request pays for every layer.
     """
 
-    def __init__(self, app: ASGIApp, *, max_body: int, max_content: int) -> None:
+    def __init__(self, app: ASGIApp, *, bodies: RequestBodies, hosts: AllowedHosts) -> None:
         self._app = app
+        self._bodies = bodies
+        self._hosts = hosts
         # Request ids have one random prefix and a counter: they must be unique, but need not be secret.
         self._prefix = secrets.token_hex(6)
         self._numbers = count(1)
-        self._max_body = max_body
-        self._max_content_body = max_body + _ESCAPED * max_content
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the application; answer what it fails to answer."""
@@ -79,19 +84,28 @@ class ApiMiddleware:
             return await self._app(scope, receive, send)
         headers: dict[bytes, bytes] = dict(scope["headers"])
         id_of_request = self._start_request_id(headers.get(_ID_HEADER))
+        path: str = scope["path"]
+        is_known = self._hosts.allows(headers.get(b"host")) or path in _HEALTH_PATHS
         if scope["type"] != "http":
+            if not is_known:
+                return await send({"type": "websocket.close"})  # before the handshake is complete: 403
             return await self._app(scope, receive, send)
 
-        path: str = scope["path"]
         response = _Response(send, id_of_request, path)
-        limit = self._max_content_body if path.endswith("/content") else self._max_body
-        length = headers.get(b"content-length")
-        if length is not None and not (length.isdigit() and int(length) <= limit):
-            return await explain(HTTPException(413))(scope, receive, response.send)
-        if length is None and b"transfer-encoding" in headers:
-            receive = _limit_body(receive, limit)
         try:
-            await self._app(scope, receive, response.send)
+            if not is_known:
+                raise HTTPException(421, _UNKNOWN_HOST)
+            body = self._bodies.check(path, headers)
+        except (HTTPException, RateLimited) as error:
+            refusal = explain(error)
+            _log.info("refused with %d: %s %s", refusal.status_code, scope["method"], path)
+            return await refusal(scope, receive, response.send)
+        try:
+            if body is None:
+                await self._app(scope, receive, response.send)
+            else:
+                with self._bodies.reading(body, receive) as receive_limited:
+                    await self._app(scope, receive_limited, response.send)
         except Exception as error:
             _log.exception("%s %s failed", scope["method"], path)
             if response.has_begun:
@@ -144,21 +158,6 @@ class _Response:
                 added = [header for header in added if header[0] != key]
         message["headers"] = [*message["headers"], *added, (_ID_HEADER, self._request_id)]
         return is_problem
-
-
-def _limit_body(receive: Receive, limit: int) -> Receive:
-    """Refuse a body without a declared length when it exceeds the limit."""
-    left = limit
-
-    async def receive_limited() -> Message:
-        nonlocal left
-        message = await receive()
-        left -= len(message.get("body", b""))
-        if left < 0:
-            raise HTTPException(413)
-        return message
-
-    return receive_limited
 
 
 def _headers_for(path: str) -> Headers:

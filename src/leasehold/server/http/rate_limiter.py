@@ -7,13 +7,13 @@ The content budget counts bytes, because every save is stored for good, as a ver
 from __future__ import annotations
 
 import time
-from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, Literal
 
 from limits import RateLimitItem, parse
 from limits.storage import Storage
 from limits.strategies import FixedWindowRateLimiter
 
+from leasehold.documents.http.client_address import address_group
 from leasehold.errors import RateLimited
 from leasehold.server.settings import OFF
 
@@ -149,12 +149,5 @@ def host_of(connection: HTTPConnection) -> str:
 
 
 def address_of(connection: HTTPConnection) -> str:
-    """The address that a request comes from. An IPv6 host has a /64 network, which counts as one address."""
-    client = connection.client
-    if client is None:
-        return "unknown"
-    try:
-        address = ip_address(client.host)
-    except ValueError:
-        return client.host
-    return str(IPv6Address(int(address) >> 64 << 64)) if isinstance(address, IPv6Address) else client.host
+    """The address that a request comes from, as it is counted: an IPv6 host has a /64 network."""
+    return address_group(connection.client.host) if connection.client else "unknown"

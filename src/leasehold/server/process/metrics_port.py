@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import asyncio
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from leasehold.server.http.allowed_hosts import AllowedHosts
 from leasehold.server.process.listener import bind
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Generator
+    from collections.abc import AsyncGenerator, Generator
+
+    from starlette.types import Receive, Scope, Send
 
     from leasehold.observe.prometheus import PrometheusExporter
     from leasehold.server.settings import Settings
-
-# A slower client would occupy a thread.
-_TIMEOUT = 5.0
 
 
 @contextmanager
@@ -31,8 +30,8 @@ def metrics_directory(settings: Settings) -> Generator[str | None]:
         yield directory
 
 
-@contextmanager
-def serve_metrics(settings: Settings, directory: str | None) -> Generator[str | None]:
+@asynccontextmanager
+async def serve_metrics(settings: Settings, directory: str | None) -> AsyncGenerator[str | None]:
     """Inside, serve ``/metrics`` on its own port if one is set; the address, or None.
 
     `InvalidRequest` if the port cannot be used.
@@ -41,57 +40,72 @@ def serve_metrics(settings: Settings, directory: str | None) -> Generator[str | 
         yield None
         return
     # Not at the top, because most servers have no such port, and start faster without it.
+    import uvicorn  # noqa: PLC0415 - see above
+    from uvicorn.server import ServerState  # noqa: PLC0415 - see above
+
     from leasehold.observe.prometheus import PrometheusExporter  # noqa: PLC0415 - see above
+    from leasehold.server.process.connection_limits import (  # noqa: PLC0415 - see above
+        ConnectionCounter,
+        ConnectionLimits,
+    )
+    from leasehold.server.process.http_protocol import HttpProtocol  # noqa: PLC0415 - see above
 
     token = settings.metrics_token.get_secret_value() if settings.metrics_token else None
+    # Without a token a page of another site must not read them under a name of its own.
+    is_any_host = token is not None or "*" in settings.allowed_hosts
+    app = MetricsApp(
+        PrometheusExporter(directory=directory, token=token),
+        AllowedHosts(None if is_any_host else settings.allowed_hosts),
+    )
     listener = bind(settings.metrics_host, settings.metrics_port, flag="LEASEHOLD_METRICS_PORT")
-    server = _Server(listener, PrometheusExporter(directory=directory, token=token))
-    thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="metrics", daemon=True)
-    thread.start()
+    config = uvicorn.Config(
+        app, lifespan="off", ws="none", log_config=None, access_log=False, proxy_headers=False
+    )
+    config.load()
+    limits = ConnectionLimits(connections=32, connections_per_address=8, seconds=5, head_bytes=8192)
+    state = ServerState()
+    make = partial(HttpProtocol, config, state, {}, limits=limits, counter=ConnectionCounter(limits))
+    server = await asyncio.get_running_loop().create_server(make, sock=listener)
     host = f"[{settings.metrics_host}]" if ":" in settings.metrics_host else settings.metrics_host
     try:
         yield f"http://{host}:{listener.getsockname()[1]}/metrics"
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(_TIMEOUT)
+        server.close()
+        for connection in tuple(state.connections):
+            connection.transport.abort()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class MetricsApp:
+    """An ASGI application with one path."""
 
-    def __init__(self, listener: socket.socket, exposition: PrometheusExporter) -> None:
-        super().__init__(listener.getsockname()[:2], _Handler, bind_and_activate=False)
-        self.socket.close()
-        self.socket = listener
-        self.exposition = exposition
+    def __init__(self, exposition: PrometheusExporter, hosts: AllowedHosts) -> None:
+        self._exposition = exposition
+        self._hosts = hosts
+        self._rendering = asyncio.Lock()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that disconnect early."""
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        status, body, extra = await self._answer(scope, headers)
+        length = (b"content-length", str(len(body)).encode())
+        start: dict[str, Any] = {"status": status, "headers": [*extra, length, (b"connection", b"close")]}
+        await send({"type": "http.response.start"} | start)
+        await send({"type": "http.response.body", "body": body})
 
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server  # pyright: ignore[reportIncompatibleVariableOverride] - made by it alone
-    timeout = _TIMEOUT
-    server_version = "leasehold"
-    sys_version = ""
-
-    def do_GET(self) -> None:
+    async def _answer(
+        self, scope: Scope, headers: dict[bytes, bytes]
+    ) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
         from leasehold.observe.prometheus import CONTENT_TYPE_LATEST  # noqa: PLC0415 - loaded already by `serve_metrics`
 
-        if self.path.partition("?")[0] != "/metrics":
-            self._respond(404, b"not found\n")
-        elif not self.server.exposition.is_authorized(self.headers.get("authorization")):
-            self._respond(401, b"a token is required\n", ("WWW-Authenticate", "Bearer"))
-        else:
-            self._respond(200, self.server.exposition.render(), ("Content-Type", CONTENT_TYPE_LATEST))
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is given
-        """Scrapes are not logged."""
-
-    def _respond(self, status: int, body: bytes, *headers: tuple[str, str]) -> None:
-        self.send_response(status)
-        for name, value in (*headers, ("Content-Length", str(len(body))), ("Connection", "close")):
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
+        if not self._hosts.allows(headers.get(b"host")):
+            return 421, b"this server does not have this name\n", []
+        if scope["method"] != "GET":
+            return 501, b"only GET is supported\n", []
+        if scope["path"] != "/metrics":
+            return 404, b"not found\n", []
+        if not self._exposition.is_authorized(headers.get(b"authorization", b"").decode("latin-1")):
+            return 401, b"a token is required\n", [(b"www-authenticate", b"Bearer")]
+        async with self._rendering:
+            # In a thread, because it reads files; in one at a time, because requests are cheaper than this.
+            body = await asyncio.to_thread(self._exposition.render)
+        return 200, body, [(b"content-type", CONTENT_TYPE_LATEST.encode())]

@@ -49,14 +49,14 @@ async def run(settings: Settings, on_ready: Callable[[ServerInfo], None]) -> Non
     """
     configure_logs(settings)
     await asyncio.to_thread(load_keys, settings.secret_key, settings.data_dir)
-    with (
-        listen(settings) as listener,
-        metrics_directory(settings) as directory,
-        serve_metrics(settings, directory) as metrics,
-    ):
+    with listen(settings) as listener, metrics_directory(settings) as directory:
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
         supervisor = Supervisor(settings, listener, metrics_directory=directory)
-        async with _store(settings) as store, _stop_signals(supervisor) as stop:
+        async with (
+            serve_metrics(settings, directory) as metrics,
+            _store(settings) as store,
+            _stop_signals(supervisor) as stop,
+        ):
             supervising = asyncio.create_task(supervisor.run())
             try:
                 await _wait_for_first(supervising, supervisor.all_serve, stop)

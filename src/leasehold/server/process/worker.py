@@ -21,8 +21,9 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
@@ -30,6 +31,7 @@ from leasehold.documents.uvicorn import SocketProtocol
 from leasehold.errors import LeaseholdError
 from leasehold.server.app.app import create_app
 from leasehold.server.http.logs import configure_logs
+from leasehold.server.process.connection_limits import ConnectionCounter, ConnectionLimits
 from leasehold.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("leasehold.server")
 
 # A little more than the application accepts, so that the application refuses.
-_MAX_SOCKET_MESSAGE = 256 * 1024
+_MAX_SOCKET_MESSAGE = 96 * 1024
 # For closing the resources after the last request.
 _CLOSING_SECONDS = 3
 
@@ -60,11 +62,22 @@ class ReportingServer(uvicorn.Server):
 
 def configure(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """The configuration of uvicorn."""
+    # Here, so that the parent is told if httptools cannot be imported.
+    from leasehold.server.process.http_protocol import HttpProtocol  # noqa: PLC0415 - see above
+
+    limits = ConnectionLimits.of(settings)
+    counter = ConnectionCounter(limits, trusted_proxies=settings.trusted_proxies)
+
+    class Sockets(SocketProtocol):
+        # More than messages, which the application counts.
+        frames_per_second = max(SocketProtocol.frames_per_second, 2 * settings.max_messages_per_second)
+        frame_burst = max(SocketProtocol.frame_burst, round(20 * settings.max_messages_per_second))
+
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
-        ws=SocketProtocol,  # websockets-sansio, with a timeout for peers that do not read
+        http=cast("type[asyncio.Protocol]", partial(HttpProtocol, limits=limits, counter=counter)),
+        ws=Sockets,
         # 65 KiB for each socket, and up to 130, instead of 31.
         ws_per_message_deflate=False,
         ws_max_size=_MAX_SOCKET_MESSAGE,

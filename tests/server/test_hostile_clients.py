@@ -1,0 +1,178 @@
+"""Hostile clients of every kind: a worker's memory stays where it was, and other clients are served as before."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from tests.server.hostile_clients import ATTACKS
+from tests.server.served import QUICK, Served
+from tests.support.eventually import LIMIT
+from tests.support.launcher import launch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import Count
+    from tests.support.servers import Server
+
+pytestmark = pytest.mark.timeout(300)
+
+MIB = 1 << 20
+MOST_MEMORY = 64 * MIB
+SLOWEST = 0.25
+"""Seconds, or ten times what a server takes that nobody attacks: whichever is longer."""
+
+OTHER_ADDRESS = "127.0.0.2"
+
+
+@pytest.fixture(scope="module")
+def attacked(service_store: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    """A service with one worker and the usual limits, and slow clients ended soon."""
+    settings = QUICK | {
+        "data_dir": tmp_path_factory.mktemp("attacked"),
+        "store_url": service_store.url,
+        "request_seconds": 1,
+    }
+    with Served([], settings) as served:
+        yield Victim(served)
+
+
+class Victim:
+    """The attacked service, with a user who attacks."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        (self.worker,) = served.workers()
+        self.token = register(served, "mallory")
+        headers = {"Authorization": f"Bearer {self.token}"}
+        with httpx.Client(base_url=served.base_url, headers=headers, timeout=LIMIT) as http:
+            self.document = http.post("/api/documents", json={"title": "Large"}).json()["id"]
+            fence = http.post(f"/api/documents/{self.document}/lock", json={}).json()["fence"]
+            body = {"content": "x" * 1_000_000, "fence": fence, "base_version": 0}
+            saved = http.put(f"/api/documents/{self.document}/content", json=body)
+            assert saved.status_code == 200, saved.text
+
+    def memory(self) -> int:
+        """Resident bytes of the worker."""
+        status = Path(f"/proc/{self.worker}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+
+
+class OtherClient:
+    """A user at another address, who asks for the own documents over one connection."""
+
+    def __init__(self, served: Served) -> None:
+        self._port = int(served.base_url.rpartition(":")[2])
+        self._headers = {"Authorization": f"Bearer {register(served, 'vera')}"}
+        self._connection = self._connect()
+        self.times: list[float] = []
+        self.failures: list[str] = []
+
+    def ask(self) -> None:
+        """One request, measured."""
+        began_at = time.perf_counter()
+        try:
+            self._connection.request("GET", "/api/documents", headers=self._headers)
+            response = self._connection.getresponse()
+            response.read()
+            if response.status != 200:
+                self.failures.append(f"{response.status}")
+        except (OSError, http.client.HTTPException) as error:
+            self.failures.append(repr(error))
+            self._connection.close()
+            self._connection = self._connect()
+        self.times.append(time.perf_counter() - began_at)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @property
+    def p99(self) -> float:
+        return sorted(self.times)[int(0.99 * (len(self.times) - 1))]
+
+    def _connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(
+            "127.0.0.1", self._port, timeout=LIMIT, source_address=(OTHER_ADDRESS, 0)
+        )
+
+
+def register(served: Served, name: str) -> str:
+    """A new user's access token."""
+    asked = {
+        "email": f"{name}-{time.monotonic_ns()}@example.com",
+        "password": "correct horse battery",
+        "display_name": name,
+    }
+    answer = httpx.post(f"{served.base_url}/api/auth/register", json=asked, timeout=LIMIT)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["access_token"]
+
+
+@contextmanager
+def attacking(victim: Victim, attack: str, connections: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Inside, the clients attack."""
+    order = {
+        "port": int(victim.served.base_url.rpartition(":")[2]),
+        "attack": attack,
+        "connections": connections,
+        "token": victim.token,
+        "document": victim.document,
+    }
+    command = [sys.executable, "-m", "tests.server.hostile_clients"]
+    process = launch(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(json.dumps(order).encode() + b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"attacking\n"
+        yield process
+    finally:
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(LIMIT)
+        finally:
+            process.kill()
+            process.wait(LIMIT)
+            process.stdout.close()
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_others_are_served_and_memory_stays(
+    attacked: Victim, service: Served, count: Count, full: bool, attack: str
+) -> None:
+    with closing(OtherClient(service)) as quiet, closing(OtherClient(attacked.served)) as other:
+        _measure(attacked, quiet, other, attack, count(full=260, quick=30), 12 if full else 1)
+
+
+def _measure(
+    attacked: Victim, quiet: OtherClient, other: OtherClient, attack: str, connections: int, seconds: float
+) -> None:
+    other.ask()
+    before = most = attacked.memory()
+    other.times.clear()
+    with attacking(attacked, attack, connections):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until or len(other.times) < 30:
+            # In turns, so that whatever else the machine does slows both.
+            quiet.ask()
+            other.ask()
+            most = max(most, attacked.memory())
+            time.sleep(0.005)
+    figures = (
+        f"p99 {1000 * other.p99:.0f} ms (quiet {1000 * quiet.p99:.0f}), {(most - before) / MIB:.1f} MiB more"
+    )
+    print(attack, figures)
+    assert other.failures == []
+    assert other.p99 < max(SLOWEST, 10 * quiet.p99), figures
+    assert most - before < MOST_MEMORY, figures
