@@ -22,7 +22,8 @@ from tests.support.resp import FrameSplitter
 
 import leasehold
 from leasehold import InvalidRequest, LeaseLost, StoreError, StoreRefused, StoreUnavailable, blocking
-from leasehold.core.replies import DONE
+from leasehold.core.replies import DONE, NotAfter
+from leasehold.runtime import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -314,7 +315,8 @@ async def test_waiting_for_the_end_of_a_shortened_lease_ends_in_time(
         await asyncio.sleep(0.05)
         if is_watched:
             lease.abandon()  # or it would be renewed
-        await lease.renew(ttl=0.3)
+        with suppress(LeaseLost):  # the reply may take longer than that on a busy machine
+            await lease.renew(ttl=0.3)
         async with asyncio.timeout(20):
             assert await waiting == "expired"
     with blocking.connect(valkey.url) as threads:
@@ -322,7 +324,8 @@ async def test_waiting_for_the_end_of_a_shortened_lease_ends_in_time(
         hearing = asyncio.create_task(asyncio.to_thread(held.lost, 50))
         await asyncio.sleep(0.05)
         started_at = time.monotonic()
-        await asyncio.to_thread(held.renew, 0.3)
+        with suppress(LeaseLost):
+            await asyncio.to_thread(held.renew, 0.3)
         assert await hearing == "expired"
         assert time.monotonic() - started_at < 20
 
@@ -461,11 +464,11 @@ async def test_a_context_that_is_used_again_after_a_loss_does_not_swallow_a_canc
 
 async def test_a_repeated_take_is_a_grant_also_when_the_counter_is_gone(any_server: Server) -> None:
     async with leasehold.connect(any_server.url) as locks:
-        store, token = locks._engine.store, "0123456789abcdef" * 2
-        first = await store.take("deal", token, 1, 30, 0, '"me"', "exclusive", None)
+        store, token, in_time = locks._engine.store, "0123456789abcdef" * 2, NotAfter(clock.now() + 60)
+        first = await store.take("deal", token, 1, 30, 0, '"me"', "exclusive", None, in_time)
         assert isinstance(first, tuple)
         any_server.call("DEL", "lock:{deal}:fence")
-        again = await store.take("deal", token, 1, 30, 0, '"me"', "exclusive", None)
+        again = await store.take("deal", token, 1, 30, 0, '"me"', "exclusive", None, in_time)
         assert isinstance(again, tuple), again
         fence, remaining, _ = again
         assert fence >= first[0]
