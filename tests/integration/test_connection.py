@@ -22,6 +22,7 @@ from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
 from leasehold import LockBusy, StoreError, StoreRefused, StoreUnavailable, blocking
+from leasehold.valkey import scripts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -592,9 +593,8 @@ def test_a_child_forked_in_the_middle_of_a_renewal_does_not_wait_for_its_end(
     through = proxy(valkey)
     forking = spawn(fork_in_a_renewal, through.url)
     forking.read()
-    through.stall("replies")
-    valkey.call("CONFIG", "RESETSTAT")
-    eventually(lambda: "cmdstat_evalsha" in valkey.info("commandstats"))
+    is_stuck = through.stall_after_request(scripts.RENEW.sha)
+    eventually(is_stuck.is_set)
     forking.tell()
     told = forking.read()
     through.flow()

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from tests.simulation.machines import Machine
     from tests.simulation.model import ModelClientStore
 
-    from leasehold.core.replies import LockInfo, LockWaiters, Notification, Renewal, Request
+    from leasehold.core.replies import LeaseKey, LockInfo, LockWaiters, Notification, Renewal, Request
 
 _SLOW_NEWS_AT_MOST = 4.0
+_RECONNECTED_AFTER = 0.05
 
 
 class FaultyLink:
@@ -53,9 +54,11 @@ class FaultyLink:
         self._timeout = timeout
         self._last_arrival = 0.0
         self._last_reply = 0.0
+        self._on_gap: Callable[[], None] = lambda: None
 
-    def listen(self, tell: Callable[[Notification], None]) -> None:
-        self._store.listen(lambda news: self._send_news(news, tell))
+    def listen(self, tell: Callable[[Notification], None], on_gap: Callable[[], None]) -> None:
+        self._on_gap = on_gap
+        self._store.listen(lambda news: self._send_news(news, tell), on_gap)
 
     async def open(self) -> None:
         await self._ask("open", (), self._store.open)
@@ -74,6 +77,10 @@ class FaultyLink:
     async def renew(self, renewals: Sequence[Renewal]) -> Any:
         tokens = tuple(renewal.token for renewal in renewals)
         return await self._ask_for_each("renew", tokens, renewals, lambda: self._store.renew(renewals))
+
+    async def check(self, leases: Sequence[LeaseKey]) -> Any:
+        tokens = tuple(lease.token for lease in leases)
+        return await self._ask_for_each("check", tokens, leases, lambda: self._store.check(leases))
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> Any:
         return await self._ask("release", (token,), lambda: self._store.release(name, token, fence, receipt))
@@ -120,6 +127,7 @@ class FaultyLink:
 
         if fate == "cut":
             universe.call_at(universe.time + self._latency(), lambda: machine.do(answered.set))
+            universe.call_at(universe.time + _RECONNECTED_AFTER, lambda: machine.do(self._on_gap))
         if fate != "request lost" and not (fate == "cut" and self._rng.random() < 0.5):
             universe.call_at(self._arrival_time(fate), arrive)
         if not await answered.wait(self._timeout):

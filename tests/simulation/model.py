@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from leasehold.core.replies import (
         Grant,
+        LeaseKey,
         LockWaiters,
         Mode,
         Notification,
@@ -114,6 +115,10 @@ class ModelStore:
             return DONE
         return self._how_it_ended(lock, fence)
 
+    def check(self, name: str, token: str, fence: int) -> RenewReply:
+        lock = self.lock(name)
+        return DONE if lock.lease_of(token) else self._how_it_ended(lock, fence)
+
     def release(self, name: str, token: str, fence: int) -> ReleaseReply:
         lock = self.lock(name)
         return DONE if lock.leave(token) else self._how_it_ended(lock, fence)
@@ -193,7 +198,7 @@ class ModelClientStore:
         # As a connection does: the server's clock when it began.
         self._floor = model.now_us()
 
-    def listen(self, tell: Callable[[Notification], None]) -> None:
+    def listen(self, tell: Callable[[Notification], None], on_gap: Callable[[], None]) -> None:
         self._model.subscribe(self.channel, tell)
 
     async def open(self) -> None:
@@ -239,6 +244,9 @@ class ModelClientStore:
             self._model.renew(renewal.name, renewal.token, renewal.fence, milliseconds(renewal.ttl))
             for renewal in renewals
         ]
+
+    async def check(self, leases: Sequence[LeaseKey]) -> Sequence[RenewReply]:
+        return [self._model.check(*lease) for lease in leases]
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
         # The receipt is a short cut of the real store, which makes no difference to the answer.

@@ -93,7 +93,7 @@ class ModelWorld:
 
     async def connect(self, *, live: float = 60.0) -> Teller:
         teller = Teller(self._model.connect(live=live))
-        teller.store.listen(teller.news.append)
+        teller.store.listen(teller.news.append, list)
         return teller
 
     async def sleep(self, seconds: float) -> None:
@@ -121,7 +121,7 @@ class ServerWorld:
         # A store of our own on the client's wire: this is about the store, and its own idea of being alive.
         store = ValkeyStore(client.store_access.transport, namespace="lock", live=live)
         teller = Teller(store, is_blocking=self._side == "blocking")
-        store.listen(teller.news.append)
+        store.listen(teller.news.append, list)
         await teller.do("open")
         channel = channel_name(client.store_access.transport.channel)
         with self._server.admin() as admin:

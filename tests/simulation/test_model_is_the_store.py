@@ -59,7 +59,7 @@ class Sequence:
         await self._read_clock()
         for number in range(CLIENTS):
             client = self._model.connect(live=LIVE)
-            client.listen(lambda news, number=number: self._news.append((number, news)))
+            client.listen(lambda news, number=number: self._news.append((number, news)), list)
             self._clients.append(client)
         loop = asyncio.get_running_loop()
         started_at = loop.time()

@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.stores import STORES, open_world
 from tests.support.waiting import LIMIT
 
-from leasehold.core.replies import DONE, Busy, Ended, Granted, Refusal, Request, Taken
+from leasehold.core.replies import DONE, Busy, Ended, Granted, LeaseKey, Refusal, Request, Taken
 
 
 @pytest.fixture(params=STORES)
@@ -160,6 +160,24 @@ async def test_an_unclaimed_grant_goes_to_the_next(world, ann, bob):
     look = await bob.look("c")
     assert is_grant(look.places[0])
     await world.hears(bob, granted("c"))
+
+
+async def test_a_check_tells_how_leases_have_ended_and_extends_none(world, ann, bob):
+    held, _, _ = await ann.ask("a", "held", ttl=30)
+    reader, _, _ = await ann.ask("r", "read", ttl=30, mode="shared")
+    taken, _, _ = await ann.ask("t", "lock")
+    await bob.take("u")
+    short, _, _ = await ann.ask("s", "short", ttl=0.05)
+    waited_for, _, _ = await ann.ask("w", "queue", ttl=30)
+    await bob.ask("x", "queue")
+    await world.sleep(0.1)
+    keys = [("held", "a", held), ("read", "r", reader), ("lock", "t", taken), ("short", "s", short)]
+    keys += [("queue", "w", waited_for), ("queue", "x", 0), ("none", "n", 1)]
+    replies = await ann.do("check", [LeaseKey(name, letter * 32, fence) for name, letter, fence in keys])
+    gone = Ended.EXPIRED
+    assert replies == [DONE, DONE, Ended.TAKEN, gone, DONE, gone, gone]
+    for name in ("held", "read", "queue"):
+        assert (await ann.do("inspect", name)).remaining < 29.95
 
 
 async def test_no_newcomer_passes_the_queue_after_an_expiry(world, ann, bob):

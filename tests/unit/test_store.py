@@ -40,7 +40,7 @@ class ScriptedTransport:
     keeps_order = True
     channel = "c" * 16
 
-    def listen(self, handle):
+    def listen(self, handle, on_gap):
         self.handle = handle
 
     def __init__(self, *replies, floor=1_000, deletes_if_equal=False, may_ask_twice=False):
@@ -134,7 +134,7 @@ def test_a_poll_returns_places_grants_and_tokens_that_are_gone():
 def test_notifications_name_tickets_and_unknown_ones_are_ignored():
     store, transport = make_store()
     heard = []
-    store.listen(heard.append)
+    store.listen(heard.append, list)
     transport.handle(b"granted 12 77 1700000001500 2000")
     transport.handle(b"taken 12")
     transport.handle(b"something else 12")

@@ -22,7 +22,7 @@ from leasehold.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Sequence
 
-    from leasehold.core.replies import LockWaiters, Notification, Renewal, Request
+    from leasehold.core.replies import LeaseKey, LockWaiters, Notification, Renewal, Request
 
 
 class CancelledHere(BaseException):
@@ -245,10 +245,11 @@ class ScriptedStore:
     def __init__(self, world: World) -> None:
         self._world = world
         self._script: defaultdict[str, deque[Any]] = defaultdict(deque)
-        self.usual: dict[str, Any] = {"renew": DONE, "release": DONE, "open": None}
+        self.usual: dict[str, Any] = {"renew": DONE, "check": DONE, "release": DONE, "open": None}
         self.calls: list[Call] = []
         self.keeps_order = True
         self.tell: Callable[[Notification], None] = lambda _news: None
+        self.on_gap: Callable[[], None] = lambda: None
 
     def answer(self, verb: str, *answers: Any) -> None:
         self._script[verb].extend(answers)
@@ -268,15 +269,18 @@ class ScriptedStore:
                 await self._world.signal().wait()
             await self._world.sleep(answer.seconds)
             answer = answer.answer
-        if isinstance(answer, BaseException) and not (verb == "renew" and isinstance(answer, StoreError)):
+        if isinstance(answer, BaseException) and not (
+            verb in {"renew", "check"} and isinstance(answer, StoreError)
+        ):
             raise answer
         return answer
 
     async def open(self) -> None:
         await self._reply("open")
 
-    def listen(self, tell: Callable[[Notification], None]) -> None:
+    def listen(self, tell: Callable[[Notification], None], on_gap: Callable[[], None]) -> None:
         self.tell = tell
+        self.on_gap = on_gap
 
     async def acquire(
         self,
@@ -313,6 +317,10 @@ class ScriptedStore:
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[Any]:
         answer = await self._reply("renew", renewals=list(renewals))
         return answer if isinstance(answer, list) else [answer] * len(renewals)
+
+    async def check(self, leases: Sequence[LeaseKey]) -> Sequence[Any]:
+        answer = await self._reply("check", leases=list(leases))
+        return answer if isinstance(answer, list) else [answer] * len(leases)
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> Any:
         return await self._reply("release", name=name, token=token, fence=fence, receipt=receipt)

@@ -130,7 +130,7 @@ class LeaseState:
             ended.set()
         if self.is_due:
             self.is_due = False
-            self._engine.renew_now(self)
+            self._engine.renewer.renew_now(self)
 
     def ensure_lost_signal(self, new: Signal) -> Signal:
         """Return the signal that is set at the end; ``new`` if there was none. Atomic, as `begin_exchange` is."""
@@ -146,6 +146,11 @@ class LeaseState:
         """Note what the store said about this lease."""
         if isinstance(notification, Taken):
             self.end("taken")
+
+    def after_gap(self) -> None:
+        """Have the store asked, because a notification may have been missed."""
+        if not self.is_over:
+            self._engine.lease_checker.add(self)
 
     def end(self, reason: LossReason) -> None:
         """Note the end of the lease, once, and wake those that wait for it."""

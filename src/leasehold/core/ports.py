@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from leasehold.core.replies import (
         Busy,
         Grant,
+        LeaseKey,
         LockInfo,
         LockWaiters,
         Mode,
@@ -119,8 +120,11 @@ class Store(Protocol):
         """Whether a later request is also done later, even if the first reply was not waited for."""
         ...
 
-    def listen(self, deliver: Callable[[Notification], None]) -> None:
-        """Call ``deliver`` with each notification from now on, possibly from another thread."""
+    def listen(self, deliver: Callable[[Notification], None], on_gap: Callable[[], None]) -> None:
+        """Call ``deliver`` with each notification from now on, and ``on_gap`` when some may have been missed before.
+
+        Both are called from another thread where there is one.
+        """
         ...
 
     async def open(self) -> None:
@@ -155,6 +159,10 @@ class Store(Protocol):
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewReply]:
         """Renew many leases at once; an unknown outcome is a reply here, not an exception."""
+        ...
+
+    async def check(self, leases: Sequence[LeaseKey]) -> Sequence[RenewReply]:
+        """Tell of each lease whether it has ended, and why; an unknown outcome is a reply here, not an exception."""
         ...
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:

@@ -121,6 +121,14 @@ RenewReply = Done | Ended | StoreError
 ReleaseReply = Done | Ended
 
 
+class LeaseKey(NamedTuple):
+    """What the store needs to find one lease."""
+
+    name: str
+    token: str
+    fence: int
+
+
 class Renewal(NamedTuple):
     """One lease to renew."""
 

@@ -53,6 +53,7 @@ ACQUIRE = load("acquire", keys=LOCK_KEYS, arguments=("record", "ttl_ms", "floor"
 ACQUIRE_ALL = load("acquire_all", keys=("lock", "fence", "…"), arguments=("record", "ttl_ms", "floor", "…"))
 LOOK = load("look", keys=LOCK_KEYS, arguments=("tokens", "channel", "live_ms"))
 RENEW = load("renew", keys=(*LOCK_KEYS, "taken"), arguments=("token", "own_fence", "ttl_ms"))
+CHECK = load("check", keys=(*LOCK_KEYS, "taken"), arguments=("token", "own_fence"))
 RELEASE = load("release", keys=LOCK_KEYS, arguments=("token",))
 RELEASE_ONCE = load("release_once", keys=(*LOCK_KEYS, "released"), arguments=("token", "remember_ms"))
 TAKE = load("take", keys=(*LOCK_KEYS, "taken"), arguments=("record", "ttl_ms", "floor", "expect_fence"))
@@ -60,4 +61,4 @@ FINISH = load("finish", keys=(*LOCK_KEYS, "result"), arguments=("token", "value"
 FIRST_TIME = load("first_time", keys=("result",), arguments=("mark", "ttl_ms"))
 INSPECT = load("inspect", keys=LOCK_KEYS, arguments=())
 
-ALL = (ACQUIRE, ACQUIRE_ALL, LOOK, RENEW, RELEASE, RELEASE_ONCE, TAKE, FINISH, FIRST_TIME, INSPECT)
+ALL = (ACQUIRE, ACQUIRE_ALL, LOOK, RENEW, CHECK, RELEASE, RELEASE_ONCE, TAKE, FINISH, FIRST_TIME, INSPECT)

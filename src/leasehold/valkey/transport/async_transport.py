@@ -43,6 +43,7 @@ class AsyncTransport:
         self._fraction = fraction
         self._check_loop = check_loop
         self._handle_notification: Callable[[bytes], None] = lambda _payload: None
+        self._on_gap: Callable[[], None] = lambda: None
         self._subscribers: dict[bytes, dict[Callable[[bytes], None], Callable[[], None]]] = {}
         self.channel = notifications.new_channel()
         self._connecting: asyncio.Task[AsyncConnection] | None = None
@@ -71,9 +72,13 @@ class AsyncTransport:
 
     keeps_order = True
 
-    def listen(self, handle: Callable[[bytes], None]) -> None:
-        """Call ``handle`` with every notification for us; it comes over the same connection as the replies."""
+    def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
+        """Call ``handle`` with every notification for us; it comes over the same connection as the replies.
+
+        Nothing is sent before the subscription, so only a reconnect is a gap.
+        """
         self._handle_notification = handle
+        self._on_gap = on_gap
 
     async def subscribe(
         self, channel: str, handle: Callable[[bytes], None], on_resumed: Callable[[], None]
@@ -133,8 +138,11 @@ class AsyncTransport:
             tries += 1
             try:
                 async with asyncio.timeout(self._options.connect_timeout):
+                    is_first = self.facts is None
                     self.connection = await self._open(await self._locate())
                     self._last_failure = None
+                    if not is_first:
+                        self._on_gap()
                     for subscribers in self._subscribers.values():
                         for on_resumed in subscribers.values():
                             on_resumed()

@@ -38,7 +38,7 @@ class BlockingTransport:
         self._options = options
         self._clock = clock
         self._fraction = fraction
-        self._handle: Callable[[bytes], None] | None = None
+        self._handlers: tuple[Callable[[bytes], None], Callable[[], None]] | None = None
         self._reset_state()
 
     def _reset_state(self) -> None:
@@ -52,9 +52,12 @@ class BlockingTransport:
         self._subscriber: BlockingSubscriber | None = None
         self._subscriber_lock = threading.Lock()
 
-    def listen(self, handle: Callable[[bytes], None]) -> None:
-        """Call ``handle`` with every notification for us, in a thread of its own, once there is a connection."""
-        self._handle = handle
+    def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
+        """Call ``handle`` with every notification for us, in a thread of its own, once there is a connection.
+
+        Locks may be granted before the first subscription, so that is a gap too.
+        """
+        self._handlers = handle, on_gap
 
     async def get_connection(self) -> BlockingConnection:
         """A connection for one exchange."""
@@ -131,9 +134,9 @@ class BlockingTransport:
     def _start_subscriber(self) -> None:
         """Subscribe. Not before the first connection: that shows that the server runs and accepts us."""
         with self._subscriber_lock:
-            if self._subscriber is None and self._handle is not None and not self._is_closed:
+            if self._subscriber is None and self._handlers is not None and not self._is_closed:
                 self._subscriber = BlockingSubscriber(
-                    self._connect, self.channel, self._handle, self._fraction
+                    self._connect, self.channel, *self._handlers, self._fraction
                 )
 
     def _close_idle(self) -> None:

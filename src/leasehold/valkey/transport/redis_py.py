@@ -50,7 +50,7 @@ class _RedisPyTransport:
         self._client: Any = client  # redis-py's own types are partly unknown
         self.channel = notifications.new_channel()
 
-    def listen(self, handle: Callable[[bytes], None]) -> None:
+    def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
         """Do nothing: a subscription would need a connection of the client to itself."""
 
     def now_ms(self) -> int:
