@@ -72,7 +72,7 @@ class ScriptRunner:
             return
         if isinstance(reply, StoreError):
             raise reply
-        if str(reply).startswith("READONLY"):
+        if error_mapping.code_of(str(reply)) == "READONLY":
             # No longer the primary. If it becomes one again, its data may be older than our floor, so
             # nothing may be granted over this connection again.
             self._transport.reset()
