@@ -78,7 +78,7 @@ class ModelStore:
         if not wait_ms and lock.has_record and lock.is_plain:
             return self._busy(lock, party.token)
         lock.join(party, live_ms)
-        lock.settle(party.token)
+        lock.settle(party.token, party.channel)
         if lease := lock.lease_of(party.token):
             return lease, False
         if wait_ms:
@@ -103,7 +103,7 @@ class ModelStore:
         if lock.queue:
             lock.hear_of(channel, live_ms)
             lock.guard_queue()
-            lock.settle()
+            lock.settle(heard=channel)
         places = [lock.position_of(token) or self._grant_of(lock, token) for token in line.tokens]
         left_ms = max((lock.left_of(lease) for lease in lock.holders()), default=0)
         return QueueState(lock.now_ms / 1000, left_ms / 1000, places)

@@ -35,10 +35,10 @@ class ReleasesAnything(ModelLock):
 class WaitsForTheDead(ModelLock):
     """Whoever is first in the queue stays first, dead or alive."""
 
-    def settle(self, asker: str | None = None) -> None:
+    def settle(self, asker: str | None = None, heard: str | None = None) -> None:
         first = next(iter(self.queue.values()), None)
         if first is None or self.is_alive(first):
-            super().settle(asker)
+            super().settle(asker, heard)
 
 
 class LetsNewcomersPass(ModelLock):
@@ -52,11 +52,11 @@ class LetsNewcomersPass(ModelLock):
 class LetsInOneReader(ModelLock):
     """Queued readers come in one by one."""
 
-    def settle(self, asker: str | None = None) -> None:
+    def settle(self, asker: str | None = None, heard: str | None = None) -> None:
         others = dict(list(self.queue.items())[1:])
         for token in others:
             del self.queue[token]
-        super().settle(asker)
+        super().settle(asker, heard)
         self.queue.update(others)
 
 
