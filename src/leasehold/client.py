@@ -360,31 +360,37 @@ class Client:
     async def once(
         self,
         key: str,
-        fn: Callable[[], Awaitable[R] | R],
+        fn: Callable[[], Awaitable[R] | R] | Callable[[Lease], Awaitable[R] | R],
         *,
         ttl: float = 86400,
         lease_ttl: float = 30,
         wait: float | None = 5,
     ) -> R:
-        """Run ``fn()`` unless it has been run under ``key`` before; return its result, or the one kept before.
+        """Run ``fn`` unless it has been run under ``key`` before; return its result, or the one kept before.
 
         The result must be JSON and is kept for ``ttl`` seconds; every caller gets it decoded from JSON. While ``fn``
         runs, a lease of ``lease_ttl`` seconds is renewed; if the process dies, the next caller runs it again when that
         lease has ended. Callers that come in between wait up to ``wait`` seconds for the result, then `InProgress` is
         raised. If ``fn`` raises, nothing is kept. If the lease is lost, ``fn`` is cancelled and `LeaseLost` is raised:
-        another caller may be running it, so it must be safe to run twice, or pass a fence on.
+        another caller may be running it, so it must be safe to run twice, or pass the fence of its lease on: if ``fn``
+        has a required parameter, it gets the lease.
 
         Once ``fn`` has returned, its result is kept even if the caller is cancelled, or the store is away for a while.
         `StoreError` is raised if it still is when the lease ends: the result may have been kept or not, and ``fn`` does
         not run again before the lease has ended.
         """
-        check_once(key, fn, ttl)
+        run = check_once(key, fn, ttl)
         return await self._core.once_engine.observed(
-            "once", key, lambda: self._run_once(key, fn, ttl, lease_ttl, wait)
+            "once", key, lambda: self._run_once(key, run, ttl, lease_ttl, wait)
         )
 
     async def _run_once(
-        self, key: str, fn: Callable[[], Awaitable[R] | R], ttl: float, lease_ttl: float, wait: float | None
+        self,
+        key: str,
+        run: Callable[[Lease], Awaitable[R] | R],
+        ttl: float,
+        lease_ttl: float,
+        wait: float | None,
     ) -> R:
         if kept := await self._core.once.recall(key):
             return kept[0]
@@ -402,7 +408,7 @@ class Client:
         try:
             kept = await self._core.once.recall(key)
             if not kept:
-                result = fn()
+                result = run(lease)
                 if inspect.isawaitable(result):
                     result = await result
                 encoded = encode_result(key, result)
