@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import sys
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from leasehold.client_core import ClientCore
 from leasehold.core import validation
 from leasehold.core.lease import LeaseState
 from leasehold.core.multi_lock import LeasesState, acquire_all
 from leasehold.core.once import check_keep, check_once, encode_result, key_of
-from leasehold.errors import LeaseLost, LockBusy, StoreError
+from leasehold.errors import LockBusy
+from leasehold.lock_context import AsyncOnly, LockContext
 from leasehold.runtime import clock
 from leasehold.runtime.asyncio_runtime import AsyncioClock, AsyncioConcurrency
 from leasehold.runtime.randomness import SystemRandom
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from leasehold.valkey.doctor import Finding
     from leasehold.valkey.transport.protocols import PubSubTransport
 
-H = TypeVar("H", "Lease", "Leases")
 R = TypeVar("R")
 
 
@@ -96,94 +95,7 @@ class Leases(LeasesState[Lease]):
         return await self.wait_until_lost(timeout)
 
 
-class LockContext(Generic[H]):
-    """The context manager of ``async with locks.lock(...)``: a lease (or several) that is renewed inside.
-
-    If the lease is lost, the body is cancelled (``on_loss="cancel"``) and `LeaseLost` is raised; with
-    ``on_loss="signal"`` the body runs on, may check ``lease.is_lost``, and `LeaseLost` is raised at its end.
-    An exception of the body is never hidden.
-    """
-
-    def __init__(
-        self, engine: Engine[Lease], acquire: Callable[[], Coroutine[Any, Any, H]], on_loss: OnLoss
-    ) -> None:
-        self._engine = engine
-        self._acquire = acquire
-        self._on_loss = on_loss
-        self._held: H | None = None
-        self._task: asyncio.Task[Any] | None = None
-        self._cancelling_before = 0
-        self._has_cancelled = False
-
-    async def __aenter__(self) -> H:
-        self._engine.concurrency.check()
-        held = await self._acquire()
-        self._has_cancelled = False
-        self._task = asyncio.current_task()
-        if self._task is not None:
-            self._cancelling_before = self._task.cancelling()
-        self._held = held
-        for lease in _each(held):
-            lease.scope = self
-            self._engine.watch(lease)
-        return held
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        held = self._held
-        assert held is not None
-        was_our_cancel = self.let_go() and isinstance(error, asyncio.CancelledError)
-        try:
-            if not held.is_abandoned:
-                await held.release()
-            elif was_our_cancel:
-                held.check()
-        except LeaseLost as lost:
-            if error is None or was_our_cancel:
-                raise lost from error
-            if not isinstance(error, LeaseLost):
-                error.add_note(f"In addition, {lost}.")
-        except StoreError as failure:
-            if error is None:
-                raise
-            error.add_note(f"{held!r} could not be released: {failure}.")
-
-    def let_go(self) -> bool:
-        """Do not cancel the body from now on. Return whether we, and no one else, have cancelled it.
-
-        The way of `asyncio.timeout`.
-        """
-        assert self._held is not None
-        for lease in _each(self._held):
-            lease.scope = None
-        if not self._has_cancelled or self._task is None:
-            return False
-        self._has_cancelled = False
-        return self._task.uncancel() <= self._cancelling_before
-
-    def lease_ended(self, lease: Lease) -> None:
-        """Cancel the body, unless it is the body itself that has noticed the end."""
-        task = self._task
-        if task is None or self._has_cancelled or lease.ended == "released" or self._on_loss != "cancel":
-            return
-        if _current_task() is not task:
-            self._has_cancelled = True
-            task.cancel()
-
-
-def _each(held: Lease | Leases) -> Iterable[Lease]:
-    return (held,) if isinstance(held, Lease) else held
-
-
-def _current_task() -> asyncio.Task[Any] | None:
-    try:
-        return asyncio.current_task()
-    except RuntimeError:  # called by the event loop itself, with a notification
-        return None
-
-
-class Client:
+class Client(AsyncOnly):
     """Locks on one store, for asyncio.
 
     Use it as a context manager, or call `close` in the end. It belongs to the event loop that uses it

@@ -404,6 +404,10 @@ class Engine(Generic[L]):
         if not lease.is_watched:
             self.renewer.watch(lease, granted=granted)
 
+    def is_holding(self, name: str) -> bool:
+        """Return whether a lease of this client holds the lock."""
+        return any(lease.is_for(self, name) for lease in self.notifications.recipients())
+
     async def inspect(self, name: str) -> LockInfo:
         """Return the public state of the lock."""
         validation.check_name(name)

@@ -147,6 +147,10 @@ class LeaseState:
         if isinstance(notification, Taken):
             self.end("taken")
 
+    def is_for(self, engine: object, name: str) -> bool:
+        """Return whether this is a lease of ``engine`` that holds the lock."""
+        return self.name == name and self._engine is engine and not self.is_over
+
     def after_gap(self) -> None:
         """Have the store asked, because a notification may have been missed."""
         if not self.is_over:

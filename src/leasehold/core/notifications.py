@@ -25,6 +25,10 @@ class Recipient(Protocol):
         """Note what the store said."""
         ...
 
+    def is_for(self, engine: object, name: str) -> bool:
+        """Return whether this is a lease of ``engine`` that holds the lock."""
+        ...
+
     def after_gap(self) -> None:
         """Have the store asked: notifications may have been missed."""
         ...
@@ -78,10 +82,14 @@ class NotificationRouter:
             self._early.pop(notification.ticket, None)
         recipient.receive(notification)
 
+    def recipients(self) -> list[Recipient]:
+        """Return a copy, because other threads go on writing."""
+        return list(self._recipients.values())
+
     def report_gap(self) -> None:
         """Have the store asked about every recipient: notifications may have been missed until now."""
         self._gap_ticket = self.new_ticket()
-        for recipient in list(self._recipients.values()):
+        for recipient in self.recipients():
             recipient.after_gap()
 
     def _sweep(self) -> None:

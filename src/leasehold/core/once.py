@@ -112,6 +112,9 @@ class Once:
                         failure = error
                     if is_last:
                         raise failure  # noqa: B904 - one of them is enough
+                except InvalidRequest as error:
+                    closed = f"the client was closed before the result of {lease.name!r} was kept"
+                    raise StoreUnavailable(closed) from error
                 await engine.clock.sleep(engine.backoff.pause(tries, engine.random.fraction()))
         except BaseException:
             engine.abandon(lease)

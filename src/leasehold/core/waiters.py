@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from leasehold.core.background import report_unexpected, start_once
 from leasehold.core.replies import Granted, LockWaiters, QueueState
+from leasehold.core.validation import client_closed
 from leasehold.core.validity import drifted, trusted_for
-from leasehold.errors import StoreRefused
 
 if TYPE_CHECKING:
     from leasehold.core.acquire import TrustedGrant
@@ -80,6 +80,10 @@ class Waiter:
             self.is_taken = True
         self.signal.set()
 
+    def is_for(self, engine: object, name: str) -> bool:  # noqa: ARG002 - as the protocol has it
+        """Return False: a waiter holds nothing."""
+        return False
+
     def after_gap(self) -> None:
         """Have the poller poll now, once for all waiters."""
         if self.poller is not None:
@@ -141,7 +145,7 @@ class WaiterPoller:
 
     def _check_open(self) -> None:
         if self._is_stopped:
-            raise StoreRefused("this client is closed")
+            raise client_closed()
 
     def poll_now(self) -> None:
         """Poll without waiting for the interval to end."""

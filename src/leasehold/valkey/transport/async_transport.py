@@ -6,7 +6,8 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING
 
-from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
+from leasehold.core.validation import client_closed
+from leasehold.errors import StoreError, StoreUnavailable
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import codec, error_mapping, handshake
 from leasehold.valkey.transport.async_connection import AsyncConnection
@@ -55,7 +56,7 @@ class AsyncTransport:
         if self.connection is not None:
             return self.connection
         if self._is_closed:
-            raise StoreRefused("this client is closed")
+            raise client_closed()
         self._check_loop()
         # Not cancelled with the caller: the other callers that wait need it too.
         done, _ = await asyncio.wait({self._start_connecting()}, timeout=self._options.connect_timeout)
@@ -65,7 +66,7 @@ class AsyncTransport:
             raise error_mapping.no_reply(f"{within}: {why}", why)
         (task,) = done
         if task.cancelled():
-            raise StoreRefused("this client is closed")
+            raise client_closed()
         if error := task.exception():
             raise error_mapping.copy_of(error) if isinstance(error, StoreError) else error
         return task.result()

@@ -6,7 +6,8 @@ import threading
 import weakref
 from typing import TYPE_CHECKING
 
-from leasehold.errors import StoreRefused, StoreUnavailable
+from leasehold.core.validation import client_closed
+from leasehold.errors import StoreUnavailable
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import handshake
 from leasehold.valkey.transport.blocking_connection import BlockingConnection
@@ -62,7 +63,7 @@ class BlockingTransport:
     async def get_connection(self) -> BlockingConnection:
         """A connection for one exchange."""
         if self._is_closed:
-            raise StoreRefused("this client is closed")
+            raise client_closed()
         if self._free is not None and not self._free.acquire(timeout=self._options.timeout):
             raise StoreUnavailable(f"all {self._options.max_connections} connections are busy")
         try:
