@@ -391,7 +391,8 @@ def connect(
     ``redis://``, ``valkey://``, ``rediss://`` and ``valkeys://`` (TLS), ``unix://``. Nothing is sent
     before the first use; ``async with`` makes sure that the store can be reached. ``timeout`` is for each
     reply, ``retry_interval`` the longest pause while waiting for a lock. ``data_dir`` is where the
-    embedded server keeps its data. A server that evicts keys is refused unless ``allow_eviction``.
+    embedded server keeps its data: by default the user's data directory, whose server all programs of this user share (it is
+    logged at INFO which one it is). A server that evicts keys is refused unless ``allow_eviction``.
     ``max_connections`` limits the sockets of the blocking client; this one always uses one.
     """
     options = check_options(

@@ -21,7 +21,7 @@ from tests.support.tls import TlsFront, make_certificates
 from tests.support.waiting import LIMIT, eventually, eventually_async
 
 import leasehold
-from leasehold import LockBusy, StoreError, StoreRefused, StoreUnavailable, blocking
+from leasehold import InvalidRequest, LockBusy, StoreError, StoreRefused, StoreUnavailable, blocking
 from leasehold.valkey import scripts
 
 if TYPE_CHECKING:
@@ -658,12 +658,12 @@ async def test_a_client_closed_twice_or_used_after_closing_says_so(valkey: Serve
     await locks.acquire("deal", ttl=1)
     await locks.close()
     await locks.close()
-    with pytest.raises(StoreRefused, match="closed"):
+    with pytest.raises(InvalidRequest, match="closed"):
         await locks.acquire("deal", wait=0)
     threads = blocking.connect(valkey.url, timeout=5, client_name="closing")
     threads.acquire("other", ttl=1)
     threads.close()
     threads.close()
-    with pytest.raises(StoreRefused, match="closed"):
+    with pytest.raises(InvalidRequest, match="closed"):
         threads.acquire("other", wait=0)
     await eventually_async(lambda: clients_named(valkey, "closing") == 0)

@@ -337,7 +337,7 @@ def test_closing_the_client_ends_the_waiting(world, store, engine, waiting):
     store.usual["acquire"] = InvalidRequest("this client is closed")
     world.run(engine.close())
     world.settle()
-    assert isinstance(task.error, InvalidRequest)
+    assert isinstance(task.error, StoreUnavailable)
 
 
 def test_a_client_counts_as_alive_for_several_looks():

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from leasehold.core.background import report_unexpected, start_once
 from leasehold.core.replies import Granted, LockWaiters, QueueState
-from leasehold.core.validation import client_closed
 from leasehold.core.validity import drifted, trusted_for
+from leasehold.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from leasehold.core.acquire import TrustedGrant
@@ -145,7 +145,7 @@ class WaiterPoller:
 
     def _check_open(self) -> None:
         if self._is_stopped:
-            raise client_closed()
+            raise StoreUnavailable("this client was closed while it waited for a lock")
 
     def poll_now(self) -> None:
         """Poll without waiting for the interval to end."""
