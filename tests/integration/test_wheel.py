@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,10 @@ def project(tmp_path: Path) -> Path:
     return project
 
 
-def build(project: Path, tmp_path: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+def build(
+    project: Path, tmp_path: Path, target: str = "wheel", **env: str
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(tmp_path)]
     return subprocess.run(
         command, cwd=project, env={**os.environ, **env}, check=False, capture_output=True, text=True
     )
@@ -62,3 +65,11 @@ def test_the_wheel_contains_the_built_page_though_git_ignores_it(project: Path, 
     assert "leasehold/server/page/assets/main-1a2b.js" in names
     assert "leasehold/server/app/web_page.py" in names
     assert not [name for name in names if "node_modules" in name], "what git ignores stays out otherwise"
+    # As `python -m build` does it: the wheel from the source distribution.
+    assert build(project, tmp_path, "sdist").returncode == 0
+    (source,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(source) as packed:
+        packed.extractall(tmp_path / "unpacked", filter="data")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    again = build(unpacked, tmp_path / "again")
+    assert again.returncode == 0, again.stderr
