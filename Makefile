@@ -53,10 +53,10 @@ web-test: $(PAGE) ## Test the web page's own logic; the build is within its budg
 e2e: $(STAMP) $(PAGE) system ## Use the web page as people do, in a real browser against the real server.
 	cd web && npm run --silent test --workspace e2e
 
-serve: $(STAMP) ## Run the document service and its web page with a demo team, and say how to sign in.
+serve: $(STAMP) ## Run the document service and its web page with a demo team, and say how to sign in. Data: .data
 	@if $(HAS_NODE); then $(MAKE) --no-print-directory web; \
 	  else echo "Node 20.19 or newer, with npm, is missing: the web page is not built, and only the API is served."; fi
-	$(BIN)/leasehold serve --demo
+	$(BIN)/leasehold serve --demo --data-dir .data
 
 schemas: $(STAMP) ## Write the schemas of the document protocol, from the server's own types.
 	$(BIN)/python -m leasehold.documents.json_schema > docs/protocol.schema.json

@@ -313,24 +313,26 @@ class Client:
     def once(
         self,
         key: str,
-        fn: Callable[[], R],
+        fn: Callable[[], R] | Callable[[Lease], R],
         *,
         ttl: float = 86400,
         lease_ttl: float = 30,
         wait: float | None = 5,
     ) -> R:
-        """Run ``fn()`` unless it has been run under ``key`` before; see `leasehold.client.Client.once`.
+        """Run ``fn`` unless it has been run under ``key`` before; see `leasehold.client.Client.once`.
 
         A thread cannot be cancelled: if the lease is lost, ``fn`` runs on, and `LeaseLost` is raised at its end.
         """
-        check_once(key, fn, ttl)
+        run = check_once(key, fn, ttl)
 
         async def work() -> R:  # it blocks and never suspends, as everything here
-            return self._run_once(key, fn, ttl, lease_ttl, wait)
+            return self._run_once(key, run, ttl, lease_ttl, wait)
 
         return run_sync(self._core.once_engine.observed("once", key, work))
 
-    def _run_once(self, key: str, fn: Callable[[], R], ttl: float, lease_ttl: float, wait: float | None) -> R:
+    def _run_once(
+        self, key: str, run: Callable[[Lease], R], ttl: float, lease_ttl: float, wait: float | None
+    ) -> R:
         if kept := run_sync(self._core.once.recall(key)):
             return kept[0]
         engine = self._core.once_engine
@@ -345,7 +347,7 @@ class Client:
         try:
             kept = run_sync(self._core.once.recall(key))
             if not kept:
-                encoded = encode_result(key, fn())
+                encoded = encode_result(key, run(lease))
                 lease.check()
         except BaseException:
             context.__exit__(*sys.exc_info())

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import sys
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from leasehold.client_core import ClientCore
 from leasehold.core import validation
 from leasehold.core.lease import LeaseState
 from leasehold.core.multi_lock import LeasesState, acquire_all
 from leasehold.core.once import check_keep, check_once, encode_result, key_of
-from leasehold.errors import LeaseLost, LockBusy, StoreError
+from leasehold.errors import LockBusy
+from leasehold.lock_context import AsyncOnly, LockContext
 from leasehold.runtime import clock
 from leasehold.runtime.asyncio_runtime import AsyncioClock, AsyncioConcurrency
 from leasehold.runtime.randomness import SystemRandom
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from leasehold.valkey.doctor import Finding
     from leasehold.valkey.transport.protocols import PubSubTransport
 
-H = TypeVar("H", "Lease", "Leases")
 R = TypeVar("R")
 
 
@@ -96,94 +95,7 @@ class Leases(LeasesState[Lease]):
         return await self.wait_until_lost(timeout)
 
 
-class LockContext(Generic[H]):
-    """The context manager of ``async with locks.lock(...)``: a lease (or several) that is renewed inside.
-
-    If the lease is lost, the body is cancelled (``on_loss="cancel"``) and `LeaseLost` is raised; with
-    ``on_loss="signal"`` the body runs on, may check ``lease.is_lost``, and `LeaseLost` is raised at its end.
-    An exception of the body is never hidden.
-    """
-
-    def __init__(
-        self, engine: Engine[Lease], acquire: Callable[[], Coroutine[Any, Any, H]], on_loss: OnLoss
-    ) -> None:
-        self._engine = engine
-        self._acquire = acquire
-        self._on_loss = on_loss
-        self._held: H | None = None
-        self._task: asyncio.Task[Any] | None = None
-        self._cancelling_before = 0
-        self._has_cancelled = False
-
-    async def __aenter__(self) -> H:
-        self._engine.concurrency.check()
-        held = await self._acquire()
-        self._has_cancelled = False
-        self._task = asyncio.current_task()
-        if self._task is not None:
-            self._cancelling_before = self._task.cancelling()
-        self._held = held
-        for lease in _each(held):
-            lease.scope = self
-            self._engine.watch(lease)
-        return held
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        held = self._held
-        assert held is not None
-        was_our_cancel = self.let_go() and isinstance(error, asyncio.CancelledError)
-        try:
-            if not held.is_abandoned:
-                await held.release()
-            elif was_our_cancel:
-                held.check()
-        except LeaseLost as lost:
-            if error is None or was_our_cancel:
-                raise lost from error
-            if not isinstance(error, LeaseLost):
-                error.add_note(f"In addition, {lost}.")
-        except StoreError as failure:
-            if error is None:
-                raise
-            error.add_note(f"{held!r} could not be released: {failure}.")
-
-    def let_go(self) -> bool:
-        """Do not cancel the body from now on. Return whether we, and no one else, have cancelled it.
-
-        The way of `asyncio.timeout`.
-        """
-        assert self._held is not None
-        for lease in _each(self._held):
-            lease.scope = None
-        if not self._has_cancelled or self._task is None:
-            return False
-        self._has_cancelled = False
-        return self._task.uncancel() <= self._cancelling_before
-
-    def lease_ended(self, lease: Lease) -> None:
-        """Cancel the body, unless it is the body itself that has noticed the end."""
-        task = self._task
-        if task is None or self._has_cancelled or lease.ended == "released" or self._on_loss != "cancel":
-            return
-        if _current_task() is not task:
-            self._has_cancelled = True
-            task.cancel()
-
-
-def _each(held: Lease | Leases) -> Iterable[Lease]:
-    return (held,) if isinstance(held, Lease) else held
-
-
-def _current_task() -> asyncio.Task[Any] | None:
-    try:
-        return asyncio.current_task()
-    except RuntimeError:  # called by the event loop itself, with a notification
-        return None
-
-
-class Client:
+class Client(AsyncOnly):
     """Locks on one store, for asyncio.
 
     Use it as a context manager, or call `close` in the end. It belongs to the event loop that uses it
@@ -360,31 +272,37 @@ class Client:
     async def once(
         self,
         key: str,
-        fn: Callable[[], Awaitable[R] | R],
+        fn: Callable[[], Awaitable[R] | R] | Callable[[Lease], Awaitable[R] | R],
         *,
         ttl: float = 86400,
         lease_ttl: float = 30,
         wait: float | None = 5,
     ) -> R:
-        """Run ``fn()`` unless it has been run under ``key`` before; return its result, or the one kept before.
+        """Run ``fn`` unless it has been run under ``key`` before; return its result, or the one kept before.
 
         The result must be JSON and is kept for ``ttl`` seconds; every caller gets it decoded from JSON. While ``fn``
         runs, a lease of ``lease_ttl`` seconds is renewed; if the process dies, the next caller runs it again when that
         lease has ended. Callers that come in between wait up to ``wait`` seconds for the result, then `InProgress` is
         raised. If ``fn`` raises, nothing is kept. If the lease is lost, ``fn`` is cancelled and `LeaseLost` is raised:
-        another caller may be running it, so it must be safe to run twice, or pass a fence on.
+        another caller may be running it, so it must be safe to run twice, or pass the fence of its lease on: if ``fn``
+        has a required parameter, it gets the lease.
 
         Once ``fn`` has returned, its result is kept even if the caller is cancelled, or the store is away for a while.
         `StoreError` is raised if it still is when the lease ends: the result may have been kept or not, and ``fn`` does
         not run again before the lease has ended.
         """
-        check_once(key, fn, ttl)
+        run = check_once(key, fn, ttl)
         return await self._core.once_engine.observed(
-            "once", key, lambda: self._run_once(key, fn, ttl, lease_ttl, wait)
+            "once", key, lambda: self._run_once(key, run, ttl, lease_ttl, wait)
         )
 
     async def _run_once(
-        self, key: str, fn: Callable[[], Awaitable[R] | R], ttl: float, lease_ttl: float, wait: float | None
+        self,
+        key: str,
+        run: Callable[[Lease], Awaitable[R] | R],
+        ttl: float,
+        lease_ttl: float,
+        wait: float | None,
     ) -> R:
         if kept := await self._core.once.recall(key):
             return kept[0]
@@ -402,7 +320,7 @@ class Client:
         try:
             kept = await self._core.once.recall(key)
             if not kept:
-                result = fn()
+                result = run(lease)
                 if inspect.isawaitable(result):
                     result = await result
                 encoded = encode_result(key, result)
@@ -473,7 +391,8 @@ def connect(
     ``redis://``, ``valkey://``, ``rediss://`` and ``valkeys://`` (TLS), ``unix://``. Nothing is sent
     before the first use; ``async with`` makes sure that the store can be reached. ``timeout`` is for each
     reply, ``retry_interval`` the longest pause while waiting for a lock. ``data_dir`` is where the
-    embedded server keeps its data. A server that evicts keys is refused unless ``allow_eviction``.
+    embedded server keeps its data: by default the user's data directory, whose server all programs of this user share (it is
+    logged at INFO which one it is). A server that evicts keys is refused unless ``allow_eviction``.
     ``max_connections`` limits the sockets of the blocking client; this one always uses one.
     """
     options = check_options(

@@ -93,9 +93,13 @@ class LockBusy(LeaseholdError):
 
 
 class AcquireTimeout(LockBusy, TimeoutError):
-    """The lock was still held by another when the wait was over."""
+    """The lock was still held by another when the wait was over.
+
+    ``is_own``: the other is a lease of this very client. Locks are not re-entrant: only its release frees the lock.
+    """
 
     code = "acquire_timeout"
+    is_own = False
 
     def __init__(
         self,
@@ -108,8 +112,10 @@ class AcquireTimeout(LockBusy, TimeoutError):
         mode: Literal["exclusive", "shared"] | None = None,
         waiters: int = 0,
         position: int | None = None,
+        is_own: bool = False,
     ) -> None:
         self.waited = waited
+        self.is_own = is_own
         super().__init__(
             name,
             holder=holder,
@@ -123,7 +129,8 @@ class AcquireTimeout(LockBusy, TimeoutError):
     def _message(self) -> str:
         place = ", next in the queue" if self.position == 1 else f", number {self.position} in the queue"
         place = "" if self.position is None else place
-        return f"{super()._message()} (waited {self.waited:.1f} s{place})"
+        own = "; this client itself holds it, and locks are not re-entrant" if self.is_own else ""
+        return f"{super()._message()} (waited {self.waited:.1f} s{place}){own}"
 
 
 class FileBusy(LockBusy):

@@ -348,7 +348,7 @@ def test_the_secret_may_be_in_the_environment_or_in_a_file_and_must_be_the_right
     wrong = cli.inside("files", "unlock", "notes.md", env=env | {"LEASEHOLD_SESSION_SECRET": SECRET[::-1]})
     assert (wrong.code, wrong.line) == (
         2,
-        "leasehold: there is a session 'ada' already, and only its own secret opens it",
+        "leasehold: there is a session 'ada' already, and only its own secret opens it: pass that as secret=…, or choose another id",
     )
     missing = cli.inside("files", "unlock", "notes.md", "--session", "ada", "--json")
     assert (missing.code, missing.error["code"]) == (2, "no_secret")

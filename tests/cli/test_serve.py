@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import urllib.request
 from typing import TYPE_CHECKING
 
 from tests.cli.conftest import finish
 from tests.support.eventually import LIMIT
+from tests.support.processes import ROOT
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 def facts_of(process: subprocess.Popen[str]) -> dict[str, str]:
     assert process.stdout
-    shown = [process.stdout.readline().rstrip("\n") for _ in range(7)]
+    shown = [process.stdout.readline().rstrip("\n")]
+    while not shown[-1].startswith("stop"):
+        shown.append(process.stdout.readline().rstrip("\n"))
     assert shown[0] == "Leasehold is running"
     return dict(line.split(None, 1) for line in shown[1:])
 
@@ -37,7 +40,7 @@ def test_serve_prints_addresses_that_work_and_ends_cleanly_with_sigint(
     assert b'"ready"' in get(f"{facts['open']}/readyz")
     assert facts["store"].startswith("unix://")
     assert facts["data"] == str(tmp_path / "here")
-    assert facts["look"] == f"leasehold ls --url {facts['store']}"
+    assert facts["locks"] == f"leasehold ls --url {facts['store']}"
     assert cli("run", "demo", "--url", facts["store"], "--", "true").code == 0
     process.send_signal(signal.SIGINT)
     answer = finish(process)
@@ -50,7 +53,7 @@ def test_serve_demo_uses_the_directory_of_all_commands_shows_how_to_sign_in_and_
     cli = cli_for(None)
     process = cli.start("serve", "--demo", "--port", "0")
     facts = facts_of(process)
-    assert facts["look"] == "leasehold ls"
+    assert facts["locks"] == "leasehold ls"
     assert facts["data"] == f"{cli.env['XDG_DATA_HOME']}/leasehold"
     assert process.stdout
     table = [process.stdout.readline().split() for _ in range(6)]
@@ -60,6 +63,35 @@ def test_serve_demo_uses_the_directory_of_all_commands_shows_how_to_sign_in_and_
     process.terminate()
     answer = finish(process)
     assert (answer.code, answer.err) == (0, "")
+
+
+def test_serve_says_on_the_terminal_whether_there_is_a_page_and_where_documents_are_shown(
+    cli_for: Callable[[None], Cli], tmp_path: Path
+) -> None:
+    page = tmp_path / "page"
+    page.mkdir()
+    for is_built in (False, True):
+        if is_built:
+            (page / "index.html").write_text("<!doctype html><body>the page</body>")
+        process = cli_for(None).start("serve", "--port", "0", env={"LEASEHOLD_PAGE_DIR": str(page)})
+        facts = facts_of(process)
+        if is_built:
+            assert "page" not in facts
+            assert get(facts["documents"]).startswith(b"<!doctype html>")
+        else:
+            assert facts["page"].startswith("not built, only the API is served; run make web")
+            assert "documents" not in facts
+        process.terminate()
+        assert finish(process).code == 0
+
+
+def test_make_serve_keeps_its_data_inside_the_clone_where_git_ignores_it() -> None:
+    made = subprocess.run(
+        ["make", "--dry-run", "serve"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert "leasehold serve --demo --data-dir .data\n" in made
+    ignored = subprocess.run(["git", "check-ignore", ".data/"], cwd=ROOT, capture_output=True, check=False)
+    assert ignored.returncode == 0
 
 
 def test_serve_as_json_with_a_store_that_is_shown_without_its_password(cli: Cli, tmp_path: Path) -> None:

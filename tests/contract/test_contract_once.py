@@ -198,3 +198,32 @@ async def test_bad_arguments_are_refused_and_nothing_is_run(locks, wrong):
 async def test_a_first_time_of_nothing_is_refused(locks, key):
     with pytest.raises(InvalidRequest):
         await first_time(locks, *key)
+
+
+async def test_a_function_with_a_parameter_gets_the_lease_that_protects_it(locks, rival):
+    seen = []
+
+    def work(lease):
+        lease.check()
+        seen.append(lease)
+        return lease.fence
+
+    fence = await once(locks, "payout:42", work)
+    assert await once(rival, "payout:42", work) == fence == seen[0].fence
+    assert len(seen) == 1
+    with pytest.raises(RuntimeError):
+        await once(locks, "payout:43", Work(RuntimeError("no money")))
+    assert await once(locks, "payout:43", work) == seen[1].fence
+    # What it may leave out, it does not get.
+    assert await once(locks, "payout:44", lambda amount=100, *rest, **more: [amount, rest, more]) == [
+        100,
+        [],
+        {},
+    ]
+
+
+@pytest.mark.parametrize("fn", [lambda lease, amount: 1, lambda a, b, *, c: 1])
+async def test_a_function_with_several_parameters_is_refused_before_it_is_run(locks, admin, fn):
+    with pytest.raises(InvalidRequest, match="one for the lease"):
+        await once(locks, "payout:42", fn)
+    assert not admin.keys("*payout*")

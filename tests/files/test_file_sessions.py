@@ -53,7 +53,10 @@ async def test_a_session_is_not_opened_without_its_secret_or_with_another(shop: 
     for secret in (None, wrong):
         with pytest.raises(leasehold.NotAllowed) as refused:
             await files.session("agent-7", secret=secret)
-        assert str(refused.value) == "there is a session 'agent-7' already, and only its own secret opens it"
+        assert (
+            str(refused.value)
+            == "there is a session 'agent-7' already, and only its own secret opens it: pass that as secret=…, or choose another id"
+        )
     assert (await files.session("agent-7", secret=session.secret)).id == "agent-7"
 
 

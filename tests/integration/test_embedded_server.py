@@ -26,6 +26,7 @@ from redis.retry import Retry
 from tests.support.eventually import LIMIT, eventually
 from tests.support.launcher import launch
 
+import leasehold
 from leasehold.errors import InvalidRequest, StoreUnavailable
 from leasehold.valkey import embedded
 from leasehold.valkey.embedded import binary, default_data_dir
@@ -641,6 +642,20 @@ def test_the_default_is_the_users_data_directory(monkeypatch: pytest.MonkeyPatch
     assert default_data_dir() == tmp_path / ".local" / "share" / "leasehold"
     monkeypatch.setattr(sys, "platform", "darwin")
     assert default_data_dir() == tmp_path / "Library" / "Application Support" / "leasehold"
+
+
+def test_the_directory_of_the_server_that_is_used_is_logged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a URL, a program joins the server that other programs of the user may be using."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
+    with caplog.at_level("INFO", "leasehold"):
+        for _ in range(2):
+            with leasehold.blocking.connect() as locks:
+                locks.try_acquire("a")
+    said = [each for each in caplog.messages if str(tmp_path / "xdg" / "leasehold") in each]
+    assert len(said) == 1
+    assert "using the embedded Valkey" in said[0]
 
 
 # What can be wrong

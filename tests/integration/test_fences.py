@@ -19,7 +19,7 @@ from tests.support.servers import SERVERS
 from tests.support.threads import InThread
 
 import leasehold
-from leasehold import StoreError, blocking
+from leasehold import StoreError, StoreRefused, StoreUnavailable, blocking
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -40,18 +40,21 @@ on_each_server = pytest.mark.parametrize(
 
 
 @asynccontextmanager
-async def client(kind: str, url: str) -> AsyncIterator[Any]:
+async def client(kind: str, url: str, **options: Any) -> AsyncIterator[Any]:
     if kind == "async":
-        async with leasehold.connect(url) as locks:
+        async with leasehold.connect(url, **options) as locks:
             yield locks
     elif kind == "blocking":
-        with blocking.connect(url) as locks:
+        with blocking.connect(url, **options) as locks:
             yield InThread(locks)
     elif kind == "async redis-py":
-        async with redis.asyncio.Redis.from_url(url) as existing, leasehold.from_client(existing) as locks:
+        async with (
+            redis.asyncio.Redis.from_url(url) as existing,
+            leasehold.from_client(existing, **options) as locks,
+        ):
             yield locks
     else:
-        with redis.Redis.from_url(url) as existing, leasehold.from_client(existing) as locks:
+        with redis.Redis.from_url(url) as existing, leasehold.from_client(existing, **options) as locks:
             yield InThread(locks)
 
 
@@ -220,6 +223,49 @@ async def test_fences_grow_on_a_server_demoted_and_promoted_under_an_open_connec
         server.promote()
         await insist(witness, locks)
     witness.check()
+
+
+@pytest.mark.parametrize("flavour", SERVERS)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_fences_grow_on_a_server_promoted_again_after_it_has_refused_a_write(
+    own_server: Callable[..., Server], kind: str, flavour: str
+) -> None:
+    """READONLY ends the connection, and the next one reads a floor that is ahead of all that was granted."""
+    server, other = own_server(flavour), own_server(flavour)
+    witness = Witness(server)
+    async with client(kind, server.url) as locks:
+        await witness.grant(locks)
+        other.replicate_from(server)
+        other.wait_until_synced()
+        other.promote()  # and stale from here on
+        await witness.grant(locks, 5)
+        server.replicate_from(other)
+        server.wait_until_synced()
+        with pytest.raises(StoreRefused, match="read-only replica"):
+            await witness.grant(locks)
+        server.promote()
+        await insist(witness, locks)
+    witness.check()
+
+
+@pytest.mark.parametrize("flavour", SERVERS)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_server_that_cannot_reply_for_now_is_unavailable_and_one_that_may_not_is_named(
+    own_server: Callable[..., Server], kind: str, flavour: str
+) -> None:
+    server, primary = own_server(flavour), own_server(flavour)
+    async with client(kind, server.url, timeout=0.5) as locks:
+        server.call("CONFIG", "SET", "min-replicas-to-write", 1)
+        with pytest.raises(StoreRefused, match="too few replicas"):
+            await locks.acquire("other")
+        server.call("CONFIG", "SET", "min-replicas-to-write", 0)
+        server.replicate_from(primary)
+        server.wait_until_synced()
+        server.call("CONFIG", "SET", "replica-serve-stale-data", "no")
+        primary.kill()
+        await eventually_async(lambda: server.info("replication")["master_link_status"] == "down")
+        with pytest.raises(StoreUnavailable, match="MASTERDOWN"):
+            await locks.inspect("deal")
 
 
 async def insist(witness: Witness, locks: Any) -> None:

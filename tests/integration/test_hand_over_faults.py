@@ -22,7 +22,7 @@ from tests.support.servers import SERVERS
 from tests.support.threads import InThread
 
 import leasehold
-from leasehold import StoreRefused, blocking
+from leasehold import StoreUnavailable, blocking
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -522,7 +522,8 @@ async def test_waiting_ends_at_once_when_the_client_is_closed(valkey: Server, ki
             # At once, and not when the store has been silent for the client's timeout.
             async with asyncio.timeout(SOON):
                 told = await ends
-        assert {type(end) for end in told} == {StoreRefused}
+        # Not a refusal: the lock may have been granted in this moment.
+        assert {type(end) for end in told} == {StoreUnavailable}
         assert all("closed" in str(end) for end in told)
         # They do not stand in the way for longer than a dead client does.
         await held.release()

@@ -200,7 +200,7 @@ async def test_with_only_a_token_no_other_port_is_opened_and_the_private_directo
             "LEASEHOLD_METRICS_PORT: other hosts can read the metrics on 0.0.0.0: set LEASEHOLD_METRICS_TOKEN too",
         ),
         ({"METRICS_TOKEN": "short"}, "LEASEHOLD_METRICS_TOKEN: a token needs at least 16 ASCII characters"),
-        ({"METRICS_PORT": "-1"}, "LEASEHOLD_METRICS_PORT: Input should be greater than or equal to 0"),
+        ({"METRICS_PORT": "-1"}, "LEASEHOLD_METRICS_PORT: must be greater than or equal to 0"),
     ],
     ids=["open", "short", "negative"],
 )

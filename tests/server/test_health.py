@@ -9,6 +9,8 @@ import pytest
 from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
 from tests.support.eventually import eventually_async
 
+from leasehold.server.app.health import _check_part
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -112,6 +114,14 @@ async def test_concurrent_checks_ask_the_store_once(client: httpx.AsyncClient, v
     answers = await asyncio.gather(*(client.get("/readyz") for _ in range(50)))
     assert {answer.status_code for answer in answers} == {200}
     assert valkey.info("commandstats")["cmdstat_ping"]["calls"] - before < 10
+
+
+async def test_a_part_that_is_too_slow_is_logged_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    async def too_slow() -> None:
+        raise TimeoutError
+
+    assert await _check_part("store", too_slow()) == "unavailable"
+    assert caplog.messages == ["the store does not answer: TimeoutError"]
 
 
 async def _not_ready(client: httpx.AsyncClient) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.support.eventually import eventually_async
@@ -168,3 +168,21 @@ async def test_a_clock_set_back_loses_no_logout(database: Database, client: Clie
         clock[0] = time.time()
         ended = await end_a_session(database)
         await eventually_async(lambda: revocations.is_ended(ended))
+
+
+async def test_an_error_without_a_text_is_logged_by_its_name(
+    database: Database, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = 0
+
+    def failing() -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise TimeoutError
+        return database()
+
+    failing_database = cast("Database", failing)
+    async with Revocations(failing_database, client.store_access.transport, seconds=60, every=0.01):
+        await eventually_async(lambda: "not known at once" in caplog.text)
+    assert "logouts at other workers are not known at once: TimeoutError" in caplog.messages

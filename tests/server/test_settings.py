@@ -91,6 +91,25 @@ def test_a_ttl_not_above_twice_the_heartbeat_is_refused(given: dict[str, float])
         Settings.load(**given)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("LEASEHOLD_DOCUMENT_TTL", "abc", "must be a number"),
+        ("LEASEHOLD_WORKERS", "abc", "must be a whole number"),
+        ("LEASEHOLD_WORKERS", "1.5", "must be a whole number"),
+        ("LEASEHOLD_DEMO", "maybe", "must be true or false"),
+        ("LEASEHOLD_WORKERS", "0", "must be greater than or equal to 1"),
+    ],
+)
+def test_a_wrong_value_is_answered_in_plain_words(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str, said: str
+) -> None:
+    monkeypatch.setenv(name, text)
+    with pytest.raises(InvalidRequest) as refused:
+        Settings.load()
+    assert str(refused.value).splitlines()[1:] == [f"{name}: {said}"]
+
+
 def test_the_time_to_save_at_a_take_over_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings.load().times.save_within == 3
     monkeypatch.setenv("LEASEHOLD_DOCUMENT_SAVE_WITHIN", "8")

@@ -19,9 +19,18 @@ if TYPE_CHECKING:
     from tests.simulation.machines import Machine
     from tests.simulation.model import ModelClientStore
 
-    from leasehold.core.replies import LockInfo, LockWaiters, NotAfter, Notification, Renewal, Request
+    from leasehold.core.replies import (
+        LeaseKey,
+        LockInfo,
+        LockWaiters,
+        NotAfter,
+        Notification,
+        Renewal,
+        Request,
+    )
 
 _SLOW_NEWS_AT_MOST = 4.0
+_RECONNECTED_AFTER = 0.05
 
 
 class FaultyLink:
@@ -54,9 +63,11 @@ class FaultyLink:
         self._timeout = timeout
         self._last_arrival = 0.0
         self._last_reply = 0.0
+        self._on_gap: Callable[[], None] = lambda: None
 
-    def listen(self, tell: Callable[[Notification], None]) -> None:
-        self._store.listen(lambda notification: self._send_notification(notification, tell))
+    def listen(self, tell: Callable[[Notification], None], on_gap: Callable[[], None]) -> None:
+        self._on_gap = on_gap
+        self._store.listen(lambda notification: self._send_notification(notification, tell), on_gap)
 
     async def open(self) -> None:
         await self._ask("open", (), self._store.open)
@@ -82,6 +93,10 @@ class FaultyLink:
         return await self._ask_by(
             not_after, "shorten", (renewal.token,), lambda by_ms: self._store.shorten_by(by_ms, renewal)
         )
+
+    async def check(self, leases: Sequence[LeaseKey]) -> Any:
+        tokens = tuple(lease.token for lease in leases)
+        return await self._ask_for_each("check", tokens, leases, lambda: self._store.check(leases))
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> Any:
         return await self._ask("release", (token,), lambda: self._store.release(name, token, fence, receipt))
@@ -153,6 +168,7 @@ class FaultyLink:
 
         if fate == "cut" or (fate == "stray" and self._rng.random() < 0.7):
             universe.call_at(universe.time + self._latency(), lambda: machine.do(answered.set))
+            universe.call_at(universe.time + _RECONNECTED_AFTER, lambda: machine.do(self._on_gap))
         if fate != "request lost" and not (fate == "cut" and self._rng.random() < 0.5):
             universe.call_at(self._arrival_time(fate), arrive)
         if not await answered.wait(self._timeout):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from leasehold.core.replies import (
         Done,
         Grant,
+        LeaseKey,
         LockWaiters,
         Mode,
         NotAfter,
@@ -99,7 +100,7 @@ class ModelStore:
         if not wait_ms and lock.has_record and lock.is_plain:
             return self._busy(lock, party.token)
         lock.join(party, live_ms)
-        lock.settle(party.token)
+        lock.settle(party.token, party.channel)
         if lease := lock.lease_of(party.token):
             return lease, False
         if wait_ms:
@@ -124,7 +125,7 @@ class ModelStore:
         if lock.queue:
             lock.mark_alive(channel, live_ms)
             lock.guard_queue()
-            lock.settle()
+            lock.settle(heard=channel)
         places = [lock.position_of(token) or self._grant_of(lock, token) for token in line.tokens]
         left_ms = max((lock.left_of(lease) for lease in lock.holders()), default=0)
         return QueueState(lock.now_ms / 1000, left_ms / 1000, places)
@@ -142,6 +143,10 @@ class ModelStore:
             lock.extend(lease, ttl_ms)
             return DONE
         return self._how_it_ended(lock, fence)
+
+    def check(self, name: str, token: str, fence: int) -> RenewReply:
+        lock = self.lock(name)
+        return DONE if lock.lease_of(token) else self._how_it_ended(lock, fence)
 
     def release(self, name: str, token: str, fence: int) -> ReleaseReply:
         lock = self.lock(name)
@@ -224,7 +229,7 @@ class ModelClientStore:
         # As on a connection: the server's clock at its start.
         self._floor = model.now_us()
 
-    def listen(self, tell: Callable[[Notification], None]) -> None:
+    def listen(self, tell: Callable[[Notification], None], on_gap: Callable[[], None]) -> None:
         self._model.subscribe(self.channel, tell)
 
     async def open(self) -> None:
@@ -284,6 +289,9 @@ class ModelClientStore:
     async def shorten_by(self, not_after_ms: int, renewal: Renewal) -> Done | Ended:
         self._model.check_in_time(not_after_ms)
         return self._model.shorten(renewal.name, renewal.token, renewal.fence, milliseconds(renewal.ttl))
+
+    async def check(self, leases: Sequence[LeaseKey]) -> Sequence[RenewReply]:
+        return [self._model.check(*lease) for lease in leases]
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
         # The receipt is an optimization of the real store, which does not change the reply.

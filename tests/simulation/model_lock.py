@@ -182,12 +182,18 @@ class ModelLock:
             self.is_plain = False
             self._write(self.writer)
 
-    def settle(self, asker: str | None = None) -> None:
-        """Ends expired leases, and grants what can be granted now, in the order of the queue."""
+    def settle(self, asker: str | None = None, heard: str | None = None) -> None:
+        """Ends expired leases, and grants what can be granted now, in the order of the queue.
+
+        ``heard`` is the channel of the client whose request this is, if any.
+        """
         if self.has_record and self.is_plain:
             return
         if self.writer and self.writer.until_ms > self.now_ms:
             return
+        for lease in [*([self.writer] if self.writer else []), *self.readers.values()]:
+            if lease.until_ms <= self.now_ms:
+                self._forget_client_without_claim(lease, heard)
         self.readers = {token: lease for token, lease in self.readers.items() if lease.until_ms > self.now_ms}
         if not self.readers:
             self._drop_record()
@@ -200,6 +206,13 @@ class ModelLock:
                 self.hand_over(waiter, is_asker=waiter.token == asker)
                 if waiter.mode == "exclusive":
                     return
+
+    def _forget_client_without_claim(self, lease: Lease, heard: str | None) -> None:
+        """A client that did not claim a grant is most likely gone, so its other waiters are passed over."""
+        is_claim_due = not lease.is_claimed and lease.party.ttl_ms >= CLAIM_WINDOW_MS
+        if is_claim_due and lease.party.channel != heard:
+            self.alive_until_ms.pop(lease.party.channel, None)
+            self._observer.heard_of(self.name, lease.party.channel, 0)
 
     def hand_over(self, party: Party, *, is_asker: bool) -> None:
         """Grants to a waiter, for the claim window and with a notification, or to the current request."""

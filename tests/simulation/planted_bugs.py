@@ -36,10 +36,10 @@ class ReleasesAnyToken(ModelLock):
 class DeadHeadBlocks(ModelLock):
     """The first in the queue stays first, dead or alive."""
 
-    def settle(self, asker: str | None = None) -> None:
+    def settle(self, asker: str | None = None, heard: str | None = None) -> None:
         first = next(iter(self.queue.values()), None)
         if first is None or self.is_alive(first):
-            super().settle(asker)
+            super().settle(asker, heard)
 
 
 class NewcomersPass(ModelLock):
@@ -53,11 +53,11 @@ class NewcomersPass(ModelLock):
 class GrantsOneReader(ModelLock):
     """Queued readers are granted one by one."""
 
-    def settle(self, asker: str | None = None) -> None:
+    def settle(self, asker: str | None = None, heard: str | None = None) -> None:
         others = dict(list(self.queue.items())[1:])
         for token in others:
             del self.queue[token]
-        super().settle(asker)
+        super().settle(asker, heard)
         self.queue.update(others)
 
 

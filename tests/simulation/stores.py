@@ -128,7 +128,7 @@ class ModelWorld:
 
     async def connect(self, *, live: float = 60.0) -> StoreClient:
         client = StoreClient(self._model.connect(live=live), now=lambda: self._now)
-        client.store.listen(client.notifications.append)
+        client.store.listen(client.notifications.append, list)
         return client
 
     async def sleep(self, seconds: float) -> None:
@@ -156,7 +156,7 @@ class ServerWorld:
         # A separate store on the client's transport: the tests are about the store, and when it counts a client as alive.
         store = ValkeyStore(client.store_access.transport, namespace="lock", live=live)
         store_client = StoreClient(store, is_blocking=self._side == "blocking")
-        store.listen(store_client.notifications.append)
+        store.listen(store_client.notifications.append, list)
         await store_client.do("open")
         channel = channel_name(client.store_access.transport.channel)
         with self._server.admin() as admin:

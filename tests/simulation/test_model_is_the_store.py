@@ -61,7 +61,7 @@ class Sequence:
         for number in range(CLIENTS):
             client = self._model.connect(live=LIVE)
             client.listen(
-                lambda notification, number=number: self._notifications.append((number, notification))
+                lambda notification, number=number: self._notifications.append((number, notification)), list
             )
             self._clients.append(client)
         loop = asyncio.get_running_loop()

@@ -11,7 +11,16 @@ import pytest
 from tests.simulation.stores import STORES, open_world
 from tests.support.eventually import LIMIT
 
-from leasehold.core.replies import DONE, Busy, Ended, Granted, Refusal, Taken, TooLate
+from leasehold.core.replies import (
+    DONE,
+    Busy,
+    Ended,
+    Granted,
+    LeaseKey,
+    Refusal,
+    Taken,
+    TooLate,
+)
 
 
 @pytest.fixture(params=STORES)
@@ -160,6 +169,48 @@ async def test_an_unclaimed_grant_goes_to_the_next(world, ann, bob):
     look = await bob.look("c")
     assert is_grant(look.places[0])
     await world.receives(bob, granted("c"))
+
+
+async def test_a_check_tells_how_leases_have_ended_and_extends_none(world, ann, bob):
+    held, _, _ = await ann.ask("a", "held", ttl=30)
+    reader, _, _ = await ann.ask("r", "read", ttl=30, mode="shared")
+    taken, _, _ = await ann.ask("t", "lock")
+    await bob.take("u")
+    short, _, _ = await ann.ask("s", "short", ttl=0.05)
+    waited_for, _, _ = await ann.ask("w", "queue", ttl=30)
+    await bob.ask("x", "queue")
+    await world.sleep(0.1)
+    keys = [("held", "a", held), ("read", "r", reader), ("lock", "t", taken), ("short", "s", short)]
+    keys += [("queue", "w", waited_for), ("queue", "x", 0), ("none", "n", 1)]
+    replies = await ann.do("check", [LeaseKey(name, letter * 32, fence) for name, letter, fence in keys])
+    gone = Ended.EXPIRED
+    assert replies == [DONE, DONE, Ended.TAKEN, gone, DONE, gone, gone]
+    for name in ("held", "read", "queue"):
+        assert (await ann.do("inspect", name)).remaining < 29.95
+
+
+async def test_the_first_unclaimed_grant_of_a_client_drops_its_other_waiters(world, ann, bob):
+    """A process that was killed with many waiters costs one claim window, not one for each of them."""
+    names = ("gone", "readers", "heard of")
+    for name in names:
+        mode = "shared" if name == "readers" else "exclusive"
+        await bob.ask("a", name)
+        await ann.ask("b", name, mode=mode)
+        if mode == "shared":
+            await bob.ask("w", name)  # between the readers, so that they are not granted together
+        await ann.ask("c", name, mode=mode)
+        await ann.ask("d", name)
+        await bob.ask("e", name)
+        await bob.release("a", name)
+    await world.sleep(CLAIM_WINDOW + 0.1)
+    look = await bob.look("w", name="readers")
+    assert look.places[0][0] > 0
+    await bob.release("w", "readers")
+    # All waiters of the client that has not been heard of are passed over.
+    assert [(await bob.look("e", name=name)).places[0][0] > 0 for name in ("gone", "readers")] == [True, True]
+    # One that is alive keeps the places of the others.
+    assert (await ann.look("c", "d", name="heard of")).places[0][0] > 0
+    assert (await bob.look("e", name="heard of")).places == [2]
 
 
 async def test_no_newcomer_passes_the_queue_after_an_expiry(world, ann, bob):

@@ -367,7 +367,7 @@ def test_a_thread_declares_a_loss_at_the_deadline_although_the_store_hangs():
     answer_now = threading.Event()
 
     class HangingStore:
-        def listen(self, tell):
+        def listen(self, tell, on_gap):
             pass
 
         async def acquire(self, name, token, ticket, ttl, *_):

@@ -9,7 +9,7 @@ from leasehold.core.multi_lock import LeasesState, acquire_all
 from leasehold.core.notifications import NotificationRouter
 from leasehold.core.replies import Busy, Granted, QueueState, Taken
 from leasehold.core.waiters import alive_for
-from leasehold.errors import AcquireTimeout, LockBusy, StoreRefused, StoreUnavailable
+from leasehold.errors import AcquireTimeout, InvalidRequest, LockBusy, StoreRefused, StoreUnavailable
 
 SILENCE = StoreUnavailable("no answer")
 STORE_TIME = 5_000_000.0
@@ -350,10 +350,10 @@ def test_a_cancelled_waiter_is_no_longer_polled_for(world, store, waiting):
 
 def test_closing_the_client_ends_the_waiting(world, store, engine, waiting):
     task = waiting(wait=None)
-    store.usual["acquire"] = StoreRefused("this client is closed")
+    store.usual["acquire"] = InvalidRequest("this client is closed")
     world.run(engine.close())
     world.settle()
-    assert isinstance(task.error, StoreRefused)
+    assert isinstance(task.error, StoreUnavailable)
 
 
 def test_a_client_counts_as_alive_for_several_looks():

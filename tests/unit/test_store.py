@@ -34,6 +34,8 @@ NOW = 5_000.0
 NOSCRIPT = hiredis.ReplyError("NOSCRIPT No matching script. Please use EVAL.")
 
 
+WRAPPED = "ERR Error running script (call to f_d8f2): @user_script:1: "
+
 SCRIPTS = {script.sha: script.name for script in scripts.ALL}
 
 
@@ -43,7 +45,7 @@ class ScriptedTransport:
     keeps_order = True
     channel = "c" * 16
 
-    def listen(self, handle):
+    def listen(self, handle, on_gap):
         self.handle = handle
 
     def __init__(self, *replies, floor=1_000, deletes_if_equal=False, may_ask_twice=False):
@@ -140,7 +142,7 @@ def test_a_poll_returns_places_grants_and_tokens_that_are_gone():
 def test_notifications_name_tickets_and_unknown_ones_are_ignored():
     store, transport = make_store()
     heard = []
-    store.listen(heard.append)
+    store.listen(heard.append, list)
     transport.handle(b"granted 12 77 1700000001500 2000")
     transport.handle(b"taken 12")
     transport.handle(b"something else 12")
@@ -206,6 +208,23 @@ def test_a_batch_without_an_answer_is_unknown_for_every_lease():
         ("BUSY Redis is busy running a script.", StoreUnavailable, "BUSY"),
         ("TRYAGAIN Multiple keys request during rehashing of slot", StoreUnavailable, "TRYAGAIN"),
         ("MASTERDOWN Link with MASTER is down", StoreUnavailable, "MASTERDOWN"),
+        ("ERR ACL failure in script: User u has no permissions to run 'set'", StoreRefused, "may not run"),
+        # As Redis 6.2 reports the error of a command in a script.
+        (f"{WRAPPED}@user_script: 1: -READONLY You can't write", StoreRefused, "is a read-only replica"),
+        (f"{WRAPPED}@user_script: 1: -OOM command not allowed", StoreRefused, "out of memory"),
+        (f"{WRAPPED}@user_script: 1: -MISCONF Errors writing", StoreRefused, "cannot save to disk"),
+        (f"{WRAPPED}@user_script: 1: -NOREPLICAS Not enough", StoreRefused, "too few replicas"),
+        (f"{WRAPPED}@user_script: 1: -MASTERDOWN Link with", StoreUnavailable, "MASTERDOWN"),
+        (f"{WRAPPED}@user_script: 1: -LOADING Redis is loading", StoreUnavailable, "LOADING"),
+        (f"{WRAPPED}WRONGTYPE Operation against a key", StoreRefused, "holds something else"),
+        (f"{WRAPPED}@user_script: 1: The user executing the script can't run", StoreRefused, "may not run"),
+        ("@user_script: 1: -READONLY You can't write", StoreRefused, "is a read-only replica"),
+        # What was sent is no code.
+        (
+            "ERR unknown command 'x', with args beginning with: -READONLY ",
+            StoreRefused,
+            "^the server replied",
+        ),
     ],
 )
 def test_an_error_reply_becomes_the_right_error_with_its_cause(reply, error, says):
@@ -216,9 +235,12 @@ def test_an_error_reply_becomes_the_right_error_with_its_cause(reply, error, say
     assert raised.value.__cause__ is original
 
 
-def test_a_server_that_is_no_longer_the_primary_ends_the_connection():
+@pytest.mark.parametrize("wrapped_in", ["", f"{WRAPPED}@user_script: 1: -"])
+def test_a_server_that_is_no_longer_the_primary_ends_the_connection(wrapped_in):
     """What it grants once it is primary again may be older than the floor that this connection knows."""
-    store, transport = make_store(hiredis.ReplyError("READONLY You can't write against a read only replica."))
+    store, transport = make_store(
+        hiredis.ReplyError(f"{wrapped_in}READONLY You can't write against a read only replica.")
+    )
     with pytest.raises(StoreRefused):
         acquire(store)
     assert transport.times_reset == 1

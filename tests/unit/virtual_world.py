@@ -22,7 +22,7 @@ from leasehold.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Sequence
 
-    from leasehold.core.replies import LockWaiters, NotAfter, Notification, Renewal, Request
+    from leasehold.core.replies import LeaseKey, LockWaiters, NotAfter, Notification, Renewal, Request
 
 
 class CancelledHere(BaseException):
@@ -245,10 +245,17 @@ class ScriptedStore:
     def __init__(self, world: World) -> None:
         self._world = world
         self._script: defaultdict[str, deque[Any]] = defaultdict(deque)
-        self.usual: dict[str, Any] = {"renew": DONE, "shorten": DONE, "release": DONE, "open": None}
+        self.usual: dict[str, Any] = {
+            "renew": DONE,
+            "shorten": DONE,
+            "check": DONE,
+            "release": DONE,
+            "open": None,
+        }
         self.calls: list[Call] = []
         self.keeps_order = True
-        self.notify: Callable[[Notification], None] = lambda _news: None
+        self.notify: Callable[[Notification], None] = lambda _notification: None
+        self.on_gap: Callable[[], None] = lambda: None
 
     def answer(self, verb: str, *answers: Any) -> None:
         self._script[verb].extend(answers)
@@ -268,15 +275,18 @@ class ScriptedStore:
                 await self._world.signal().wait()
             await self._world.sleep(answer.seconds)
             answer = answer.answer
-        if isinstance(answer, BaseException) and not (verb == "renew" and isinstance(answer, StoreError)):
+        if isinstance(answer, BaseException) and not (
+            verb in {"renew", "check"} and isinstance(answer, StoreError)
+        ):
             raise answer
         return answer
 
     async def open(self) -> None:
         await self._reply("open")
 
-    def listen(self, tell: Callable[[Notification], None]) -> None:
+    def listen(self, tell: Callable[[Notification], None], on_gap: Callable[[], None]) -> None:
         self.notify = tell
+        self.on_gap = on_gap
 
     async def acquire(
         self,
@@ -318,6 +328,10 @@ class ScriptedStore:
     async def shorten(self, renewal: Renewal, not_after: NotAfter) -> Any:
         not_after.is_sent = True
         return await self._reply("shorten", renewal=renewal, not_after=not_after.at)
+
+    async def check(self, leases: Sequence[LeaseKey]) -> Sequence[Any]:
+        answer = await self._reply("check", leases=list(leases))
+        return answer if isinstance(answer, list) else [answer] * len(leases)
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> Any:
         return await self._reply("release", name=name, token=token, fence=fence, receipt=receipt)

@@ -63,7 +63,10 @@ def _cells(info: LockInfo) -> tuple[str, ...]:
 
 def _describe_no_match(pattern: str) -> str:
     if pattern == "*":
-        return "no lock is held or waited for"
+        return (
+            "no lock is held or waited for; documents and files are not listed here: see /editing-now "
+            "of leasehold serve, and leasehold files ls"
+        )
     message = f"no lock that is held or waited for matches {pattern!r}"
     if _WILD.isdisjoint(pattern):
         message += f"; a pattern matches the whole name, did you mean {pattern + '*'!r}?"

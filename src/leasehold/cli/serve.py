@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from leasehold.server.process.serve import ServerInfo
 
 
+_NO_PAGE = "not built, only the API is served; run make web (Node 20.19 or newer) and start again"
+
+
 def run_service(*, in_json: bool, **flags: Any) -> None:
     """Run the service until a signal ends it; once it answers, print its address and how to sign in."""
     try:
@@ -52,11 +55,13 @@ def _print_summary(running: ServerInfo) -> None:
     where = "" if is_default else f" --url {shlex.quote(running.store)}"
     facts = {
         "open": running.address,
+        **({} if running.has_page else {"page": _NO_PAGE}),
         "store": running.store,
         "data": str(running.data_dir),
         "workers": " ".join(map(str, running.workers)),
         **({"metrics": running.metrics} if running.metrics else {}),
-        "look": f"leasehold ls{where}",
+        **({"documents": f"{running.address}/editing-now"} if running.has_page else {}),
+        "locks": f"leasehold ls{where}",
         "stop": "Ctrl-C; documents and locks are kept",
     }
     team = None

@@ -40,6 +40,10 @@ class EnginePorts(Protocol):
     notifications: NotificationRouter
     waiter_poller: WaiterPoller
 
+    def is_holding(self, name: str) -> bool:
+        """Return whether a lease of this client holds the lock."""
+        ...
+
     def schedule_cleanup(self, name: str, token: str, ttl: float, *, was_silent: bool) -> None:
         """Clean up after a request that ended in doubt."""
         ...
@@ -151,7 +155,7 @@ class AcquireLoop:
             # A request that was lost with its connection may still arrive, later than this reply.
             self._is_in_doubt = self._was_silent
             if left <= 0:
-                raise _busy_error(self._request.name, busy, self._wait, self._waiter.position)
+                raise self._busy_error(busy)
             await self._pause(left)
             return None
         self._tries = 0
@@ -180,26 +184,27 @@ class AcquireLoop:
             raise error
         await self._pause(left)
 
+    def _busy_error(self, busy: Busy) -> LockBusy:
+        name = self._request.name
+        error = LockBusy(
+            name,
+            holder=busy.holder,
+            retry_after=busy.remaining,
+            held_since=busy.held_since,
+            mode=busy.mode,
+            waiters=busy.waiters,
+            position=self._waiter.position,
+        )
+        # Not without a wait: a client with very many leases may try in a loop.
+        return to_timeout(error, self._wait, is_own=self._engine.is_holding(name)) if self._wait else error
+
     async def _pause(self, at_most: float) -> None:
         self._tries += 1
         engine = self._engine
         await engine.clock.sleep(min(at_most, engine.backoff.pause(self._tries, engine.random.fraction())))
 
 
-def _busy_error(name: str, busy: Busy, wait: float | None, position: int | None) -> LockBusy:
-    error = LockBusy(
-        name,
-        holder=busy.holder,
-        retry_after=busy.remaining,
-        held_since=busy.held_since,
-        mode=busy.mode,
-        waiters=busy.waiters,
-        position=position,
-    )
-    return to_timeout(error, wait) if wait else error
-
-
-def to_timeout(busy: LockBusy, waited: float) -> AcquireTimeout:
+def to_timeout(busy: LockBusy, waited: float, *, is_own: bool = False) -> AcquireTimeout:
     """Return ``busy`` as the error after a wait of ``waited`` seconds."""
     return AcquireTimeout(
         busy.name,
@@ -210,4 +215,5 @@ def to_timeout(busy: LockBusy, waited: float) -> AcquireTimeout:
         mode=busy.mode,
         waiters=busy.waiters,
         position=busy.position,
+        is_own=is_own or (isinstance(busy, AcquireTimeout) and busy.is_own),
     )

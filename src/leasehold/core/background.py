@@ -22,6 +22,11 @@ def start_once(owner: object, work: str) -> bool:
     return started.setdefault(mark, mine) is mine
 
 
+def end_started(owner: object, work: str) -> None:
+    """Let `start_once` return True again: ``work`` has ended."""
+    owner.__dict__.pop("_started_" + work, None)
+
+
 def report_unexpected(error: Exception, where: str = "while renewing or cleaning up") -> None:
     """Log ``error``, unless it is a `StoreError`: those are expected while the store cannot be reached."""
     if not isinstance(error, StoreError):

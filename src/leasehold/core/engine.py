@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from leasehold.core import validation
 from leasehold.core.acquire import AcquireLoop, late_grant, trusted_grant
 from leasehold.core.lease import LeaseState
+from leasehold.core.lease_check import LeaseChecker
 from leasehold.core.not_after import NotAfterRetry
 from leasehold.core.notifications import NotificationRouter
 from leasehold.core.observer import Notes, Observers, Operation, observed
@@ -72,11 +73,12 @@ class Engine(Generic[L]):
     def _reset(self) -> None:
         self.holder = self._default_holder()
         self._encoded_holder = validation.encode_holder(self.holder)
-        self._renewer = Renewer(self.store, self.clock, self.random, self.concurrency)
+        self.renewer = Renewer(self.store, self.clock, self.random, self.concurrency)
+        self.lease_checker = LeaseChecker(self.store, self.clock, self.random, self.concurrency)
         self._orphan_cleaner = OrphanCleaner(self.store, self.clock, self.concurrency, timeout=self.timeout)
         if self._listens:
             self.notifications.clear()
-            self.store.listen(self.notifications.deliver)
+            self.store.listen(self.notifications.deliver, self.notifications.report_gap)
         self.waiter_poller = WaiterPoller(
             self.store, self.clock, self.random, self.concurrency, interval=self.backoff.cap
         )
@@ -287,7 +289,7 @@ class Engine(Generic[L]):
             lease.ttl = ttl or lease.ttl
             lease.extend(valid_until)
             if lease.is_watched:
-                self._renewer.watch(lease)
+                self.renewer.watch(lease)
         finally:
             lease.end_exchange()
 
@@ -305,7 +307,7 @@ class Engine(Generic[L]):
                 # Shorter from the moment it is asked for: the reply may never come.
                 lease.valid_until = valid_until
                 if lease.is_watched:
-                    self._renewer.watch(lease)
+                    self.renewer.watch(lease)
                 elif lease.lost_signal is not None:
                     self.watch(lease)  # a caller waits for its end, by the old deadline
             return await send_renewal(self.store, self.clock, lease, renewal, sent_at, self.timeout)
@@ -375,16 +377,12 @@ class Engine(Generic[L]):
         try:
             if lease.is_releasing:
                 await lease.begin_exchange(self.concurrency.signal()).wait()
-            await self._renewer.unwatch(lease)
+            await self.renewer.unwatch(lease)
         except BaseException:
             # No caller will release it after this, so the orphan cleaner does.
             lease.end("released")
             self.schedule_cleanup(lease.name, lease.token, lease.ttl, was_silent=False)
             raise
-
-    def renew_now(self, lease: LeaseState) -> None:
-        """Have the renewer renew ``lease`` at once."""
-        self._renewer.renew_now(lease)
 
     def release_in_background(self, lease: LeaseState) -> None:
         """Release ``lease`` without waiting for it: the orphan cleaner does it."""
@@ -397,12 +395,16 @@ class Engine(Generic[L]):
         lease.is_abandoned = True
         lease.renews = False
         if lease.is_watched:
-            self._renewer.watch(lease)
+            self.renewer.watch(lease)
 
     def watch(self, lease: LeaseState, *, granted: float | None = None) -> None:
         """Have ``lease`` renewed if it wants that, and ended when it is lost."""
         if not lease.is_watched:
-            self._renewer.watch(lease, granted=granted)
+            self.renewer.watch(lease, granted=granted)
+
+    def is_holding(self, name: str) -> bool:
+        """Return whether a lease of this client holds the lock."""
+        return any(lease.is_for(self, name) for lease in self.notifications.recipients())
 
     async def inspect(self, name: str) -> LockInfo:
         """Return the public state of the lock."""
@@ -420,10 +422,11 @@ class Engine(Generic[L]):
         """Stop renewing, after a bounded wait for the clean-up. Leases that are still held end with their ttl."""
         self._is_closed = True
         self.waiter_poller.stop()
+        self.lease_checker.stop()
         try:
             await self._orphan_cleaner.wait_until_clean(self.timeout)
         finally:
-            self._renewer.stop()
+            self.renewer.stop()
             self._orphan_cleaner.stop()
 
     def grant_terms(

@@ -133,7 +133,7 @@ class LeaseState:
             ended.set()
         if self.is_due:
             self.is_due = False
-            self._engine.renew_now(self)
+            self._engine.renewer.renew_now(self)
 
     def ensure_lost_signal(self, new: Signal) -> Signal:
         """Return the signal that is set at the end; ``new`` if there was none. Atomic, as `begin_exchange` is."""
@@ -149,6 +149,15 @@ class LeaseState:
         """Note what the store said about this lease."""
         if isinstance(notification, Taken):
             self.end("taken")
+
+    def is_for(self, engine: object, name: str) -> bool:
+        """Return whether this is a lease of ``engine`` that holds the lock."""
+        return self.name == name and self._engine is engine and not self.is_over
+
+    def after_gap(self) -> None:
+        """Have the store asked, because a notification may have been missed."""
+        if not self.is_over:
+            self._engine.lease_checker.add(self)
 
     def end(self, reason: LossReason) -> None:
         """Note the end of the lease, once, and wake those that wait for it."""

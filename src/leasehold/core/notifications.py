@@ -25,6 +25,14 @@ class Recipient(Protocol):
         """Note what the store said."""
         ...
 
+    def is_for(self, engine: object, name: str) -> bool:
+        """Return whether this is a lease of ``engine`` that holds the lock."""
+        ...
+
+    def after_gap(self) -> None:
+        """Have the store asked: notifications may have been missed."""
+        ...
+
 
 class NotificationRouter:
     """Delivers each `Notification` to the recipient of its ticket, from whichever thread it comes.
@@ -43,6 +51,7 @@ class NotificationRouter:
         self._recipients: dict[int, Recipient] = {}
         self._early: dict[int, Notification] = {}
         self._swept_size = 0
+        self._gap_ticket = 0
 
     def register(self, ticket: int, recipient: Recipient) -> None:
         """Deliver to ``recipient`` from now on, and at once what has arrived already."""
@@ -50,6 +59,8 @@ class NotificationRouter:
         recipients[ticket] = recipient
         if self._early and (notification := self._early.pop(ticket, None)):
             recipient.receive(notification)
+        if ticket < self._gap_ticket:  # requested before the gap, and perhaps granted before it too
+            recipient.after_gap()
         if len(recipients) > 2 * self._swept_size + _PILE:
             self._sweep()
 
@@ -70,6 +81,16 @@ class NotificationRouter:
                 return
             self._early.pop(notification.ticket, None)
         recipient.receive(notification)
+
+    def recipients(self) -> list[Recipient]:
+        """Return a copy, because other threads go on writing."""
+        return list(self._recipients.values())
+
+    def report_gap(self) -> None:
+        """Have the store asked about every recipient: notifications may have been missed until now."""
+        self._gap_ticket = self.new_ticket()
+        for recipient in self.recipients():
+            recipient.after_gap()
 
     def _sweep(self) -> None:
         # A copy, because other threads go on writing.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold.core import validation
 from leasehold.errors import (
@@ -16,10 +16,14 @@ from leasehold.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leasehold.core.engine import Engine
     from leasehold.core.lease import LeaseState
     from leasehold.core.ports import Results, Signal
     from leasehold.errors import LockBusy
+
+T = TypeVar("T")
 
 MAX_RESULT_BYTES = 1 << 20
 MAX_TTL = 366 * 86400.0
@@ -108,6 +112,9 @@ class Once:
                         failure = error
                     if is_last:
                         raise failure  # noqa: B904 - one of them is enough
+                except InvalidRequest as error:
+                    closed = f"the client was closed before the result of {lease.name!r} was kept"
+                    raise StoreUnavailable(closed) from error
                 await engine.clock.sleep(engine.backoff.pause(tries, engine.random.fraction()))
         except BaseException:
             engine.abandon(lease)
@@ -134,12 +141,30 @@ class Once:
         return await self._engine.retry(lambda: self._results.mark(key, mark, ttl))
 
 
-def check_once(key: str, run_it: object, ttl: float) -> None:
-    """Raise `InvalidRequest` for arguments that `once` cannot take."""
+def check_once(key: str, run_it: Callable[..., T], ttl: float) -> Callable[[Any], T]:
+    """Return ``run_it`` as a function of the lease; `InvalidRequest` for arguments that `once` cannot take."""
     validation.check_name(key)
-    if not callable(run_it):
+    if not callable(run_it):  # pyright: ignore[reportUnnecessaryComparison] - callers need not type-check
         raise InvalidRequest(f"once takes a function to run, not {type(run_it).__name__}")
     check_keep(ttl)
+    required = _required_parameters(run_it)
+    if required > 1:
+        raise InvalidRequest(
+            f"once runs a function without parameters, or with one for the lease, not with {required}"
+        )
+    return run_it if required else lambda _lease: run_it()
+
+
+def _required_parameters(function: Callable[..., Any]) -> int:
+    import inspect  # noqa: PLC0415 - slow to load, and few programs use `once`
+
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some functions written in C
+        return 0
+    # Not those with a default, which the function may have for other reasons.
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(each.kind in by_position and each.default is each.empty for each in parameters)
 
 
 def check_keep(ttl: float) -> None:

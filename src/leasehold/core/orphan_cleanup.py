@@ -109,7 +109,8 @@ class OrphanCleaner:
                 # Fence 0: it only serves to tell "taken" from "expired", and no lease needs the reason.
                 reply = await self._store.release(orphan.name, orphan.token, 0, None)
             except Exception as error:  # noqa: BLE001 - no error may end the cleaner
-                report_unexpected(error)
+                if not self._is_stopped:  # a closed client refuses every request
+                    report_unexpected(error)
                 orphan.look_again = True
                 self._is_silent = True
                 return False

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Done,
         Ended,
         Grant,
+        LeaseKey,
         LockInfo,
         LockWaiters,
         Mode,
@@ -122,8 +123,11 @@ class Store(Protocol):
         """Whether a later request is also done later, even if the first reply was not waited for."""
         ...
 
-    def listen(self, deliver: Callable[[Notification], None]) -> None:
-        """Call ``deliver`` with each notification from now on, possibly from another thread."""
+    def listen(self, deliver: Callable[[Notification], None], on_gap: Callable[[], None]) -> None:
+        """Call ``deliver`` with each notification from now on, and ``on_gap`` when some may have been missed before.
+
+        Both are called from another thread where there is one.
+        """
         ...
 
     async def open(self) -> None:
@@ -165,6 +169,10 @@ class Store(Protocol):
 
     async def shorten(self, renewal: Renewal, not_after: NotAfter) -> Done | Ended:
         """Renew one lease to a ttl that may end earlier than it does now."""
+        ...
+
+    async def check(self, leases: Sequence[LeaseKey]) -> Sequence[RenewReply]:
+        """Tell of each lease whether it has ended, and why; an unknown outcome is a reply here, not an exception."""
         ...
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:

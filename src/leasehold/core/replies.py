@@ -145,6 +145,14 @@ RenewReply = Done | Ended | StoreError
 ReleaseReply = Done | Ended
 
 
+class LeaseKey(NamedTuple):
+    """What the store needs to find one lease."""
+
+    name: str
+    token: str
+    fence: int
+
+
 class Renewal(NamedTuple):
     """One lease to renew. ``shortens``: it may end later in the store than this ttl would let it."""
 

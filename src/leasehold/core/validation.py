@@ -22,6 +22,11 @@ MAX_WAIT = 1e9
 _NUMBERS = frozenset({int, float})
 
 
+def client_closed() -> InvalidRequest:
+    """Return the error for a call of a client that has been closed."""
+    return InvalidRequest("this client is closed; open a new one")
+
+
 def check_request(name: str, ttl: float, wait: float | None, mode: str) -> None:
     """Check the arguments that every request has; with a short path for common ones, because it runs very often."""
     if not (type(name) is str and name.isascii() and name.isprintable() and 0 < len(name) <= MAX_NAME_BYTES):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from leasehold.core.background import report_unexpected, start_once
 from leasehold.core.replies import Granted, LockWaiters, QueueState
 from leasehold.core.validity import drifted, trusted_for
-from leasehold.errors import StoreRefused
+from leasehold.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from leasehold.core.acquire import TrustedGrant
@@ -41,6 +41,7 @@ class Waiter:
     """
 
     is_over = False
+    poller: WaiterPoller | None = None
 
     def __init__(
         self,
@@ -94,6 +95,15 @@ class Waiter:
             self.is_taken = True
         self.signal.set()
 
+    def is_for(self, engine: object, name: str) -> bool:  # noqa: ARG002 - as the protocol has it
+        """Return False: a waiter holds nothing."""
+        return False
+
+    def after_gap(self) -> None:
+        """Have the poller poll now, once for all waiters."""
+        if self.poller is not None:
+            self.poller.poll_now()
+
     def update(self, place: int | Grant | None, sent_at: float, store_time: float) -> None:
         """Note the result of a poll."""
         if isinstance(place, int):
@@ -123,6 +133,7 @@ class WaiterPoller:
         self._expires_at: dict[str, float] = {}
         self._wakes_at = math.inf
         self._is_stopped = False
+        self._must_poll = False
 
     async def wait(self, waiter: Waiter, timeout: float, remaining: float | None) -> bool:
         """Return True when something has happened to ``waiter``, False when ``timeout`` seconds pass first.
@@ -131,6 +142,7 @@ class WaiterPoller:
         """
         self._check_open()
         self._waiters[waiter.ticket] = waiter
+        waiter.poller = self
         # The next poll may have been planned for other waiters, with longer intervals.
         soon = remaining if waiter.interval is None else min(waiter.interval, remaining or math.inf)
         expires_at = self._clock.now() + (soon or self._interval) + _AFTER_EXPIRY
@@ -148,7 +160,12 @@ class WaiterPoller:
 
     def _check_open(self) -> None:
         if self._is_stopped:
-            raise StoreRefused("this client is closed")
+            raise StoreUnavailable("this client was closed while it waited for a lock")
+
+    def poll_now(self) -> None:
+        """Poll without waiting for the interval to end."""
+        self._must_poll = True
+        self._alarm.set()
 
     def stop(self) -> None:
         """End `run` soon, and wake all waiters, because nothing polls for them after that."""
@@ -171,10 +188,11 @@ class WaiterPoller:
                 polls_at = self._next_poll()
                 continue
             due = min(polls_at, *self._expires_at.values()) if self._expires_at else polls_at
-            if now < due:
+            if now < due and not self._must_poll:
                 self._wakes_at = due
                 await self._alarm.wait(due - now)
                 continue
+            self._must_poll = False
             await self._poll()
             polls_at = self._next_poll()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold.errors import InvalidRequest
@@ -98,6 +100,8 @@ class AsyncioConcurrency:
             work.close()
             raise
         task = asyncio.get_running_loop().create_task(work)
+        with suppress(AttributeError):  # as asyncio does for its own; a task of another kind may not have it
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - see `__del__`
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -134,8 +138,17 @@ class AsyncioConcurrency:
         self._tasks = set()
         self._loop = None
 
+    def __del__(self) -> None:
+        """Warn about a client that was dropped without being closed, instead of one message for each of its tasks."""
+        if self._tasks:
+            warnings.warn(
+                "unclosed Leasehold client: use 'async with', or await its close()", ResourceWarning, 2
+            )
+
     async def close(self) -> None:
         """Cancel the tasks that still run and wait for their end."""
+        # A task that is cancelled before its first step runs no clean-up, such as ending the leases that it renews.
+        await asyncio.sleep(0)
         await end_tasks({task for task in self._tasks if task is not asyncio.current_task()})
 
 

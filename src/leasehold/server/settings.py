@@ -377,11 +377,21 @@ def _host(value: str) -> str:
     return value.lower()
 
 
+# Where pydantic's own words are those of a parser.
+_PLAIN = {
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
+    "bool_parsing": "must be true or false",
+}
+
+
 def _listed(error: ValidationError) -> str:
     """One line for each invalid setting. The value is not repeated: it may be a secret."""
     lines: list[str] = []
     for problem in error.errors(include_url=False, include_input=False, include_context=False):
         name = str(problem["loc"][0]) if problem["loc"] else ""
         variable = variable_of(name) if name in Settings.model_fields else name
-        lines.append(f"{variable}: {problem['msg'].removeprefix('Value error, ')}")
+        plain = _PLAIN.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
+        lines.append(f"{variable}: {plain.replace('Input should be', 'must be')}")
     return "\n".join(["these settings are not valid", *lines])

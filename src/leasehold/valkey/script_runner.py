@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.errors import StoreError
+from leasehold.errors import InvalidRequest, StoreError, StoreRefused
 from leasehold.valkey.commands import ScriptCommand
 from leasehold.valkey.transport import error_mapping
 
@@ -50,6 +50,8 @@ class ScriptRunner:
                     replies[index] = reply
         except StoreError as error:
             return [error] * len(calls)
+        except InvalidRequest as error:  # the client was closed while work in the background went on
+            return [StoreRefused(str(error))] * len(calls)
         return replies
 
     async def check(
@@ -72,7 +74,7 @@ class ScriptRunner:
             return
         if isinstance(reply, StoreError):
             raise reply
-        if str(reply).startswith("READONLY"):
+        if error_mapping.code_of(str(reply)) == "READONLY":
             # No longer the primary. If it becomes one again, its data may be older than our floor, so
             # nothing may be granted over this connection again.
             self._transport.reset()

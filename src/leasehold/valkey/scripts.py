@@ -58,6 +58,7 @@ RENEW = load("renew", keys=(*LOCK_KEYS, "taken"), arguments=("token", "own_fence
 SHORTEN = load(
     "shorten", keys=(*LOCK_KEYS, "taken"), arguments=("token", "own_fence", "ttl_ms", "not_after_ms")
 )
+CHECK = load("check", keys=(*LOCK_KEYS, "taken"), arguments=("token", "own_fence"))
 RELEASE = load("release", keys=LOCK_KEYS, arguments=("token",))
 RELEASE_ONCE = load("release_once", keys=(*LOCK_KEYS, "released"), arguments=("token", "remember_ms"))
 TAKE = load(
@@ -69,4 +70,17 @@ FINISH = load("finish", keys=(*LOCK_KEYS, "result"), arguments=("token", "value"
 FIRST_TIME = load("first_time", keys=("result",), arguments=("mark", "ttl_ms"))
 INSPECT = load("inspect", keys=LOCK_KEYS, arguments=())
 
-ALL = (ACQUIRE, ACQUIRE_ALL, LOOK, RENEW, SHORTEN, RELEASE, RELEASE_ONCE, TAKE, FINISH, FIRST_TIME, INSPECT)
+ALL = (
+    ACQUIRE,
+    ACQUIRE_ALL,
+    LOOK,
+    RENEW,
+    SHORTEN,
+    CHECK,
+    RELEASE,
+    RELEASE_ONCE,
+    TAKE,
+    FINISH,
+    FIRST_TIME,
+    INSPECT,
+)

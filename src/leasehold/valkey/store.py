@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leasehold.core.replies import (
         Done,
         Grant,
+        LeaseKey,
         LockWaiters,
         Mode,
         NotAfter,
@@ -57,6 +58,7 @@ class ValkeyStore:
         self._look = ScriptCommand(namespace, scripts.LOOK, bare)
         self._renew = ScriptCommand(namespace, scripts.RENEW, bare)
         self._shorten = ScriptCommand(namespace, scripts.SHORTEN, bare)
+        self._check = ScriptCommand(namespace, scripts.CHECK, bare)
         self._release = ScriptCommand(namespace, scripts.RELEASE, bare)
         self._release_once = ScriptCommand(namespace, scripts.RELEASE_ONCE, bare)
         self._take = ScriptCommand(namespace, scripts.TAKE, bare)
@@ -69,9 +71,9 @@ class ValkeyStore:
         """See the port."""
         return self._transport.keeps_order
 
-    def listen(self, deliver: Callable[[Notification], None]) -> None:
+    def listen(self, deliver: Callable[[Notification], None], on_gap: Callable[[], None]) -> None:
         """See the port."""
-        self._transport.listen(lambda payload: notifications.dispatch(payload, deliver))
+        self._transport.listen(lambda payload: notifications.dispatch(payload, deliver), on_gap)
 
     async def open(self) -> None:
         """See the port."""
@@ -157,6 +159,11 @@ class ValkeyStore:
         name, token, fence, ttl, _ = renewal
         reply = await self._run_before(not_after, self._shorten, name, (token, fence, to_ms(ttl)))
         return _renewed(reply)
+
+    async def check(self, leases: Sequence[LeaseKey]) -> Sequence[RenewReply]:
+        """See the port."""
+        calls = [Call(self._check, lease.name, (lease.token, lease.fence)) for lease in leases]
+        return [self._renewed(reply) for reply in await self._runner.run_many(calls)]
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
         """See the port. The receipt is the record as we wrote it.

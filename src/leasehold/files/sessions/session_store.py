@@ -68,7 +68,8 @@ class SessionStore:
         digest, epoch = await self._ask(self._open, self._ttl_ms)
         if not self._secret.matches(digest.decode()):
             raise NotAllowed(
-                f"there is a session {self._session_id!r} already, and only its own secret opens it"
+                f"there is a session {self._session_id!r} already, and only its own secret opens it: "
+                "pass that as secret=…, or choose another id"
             )
         return int(epoch)
 

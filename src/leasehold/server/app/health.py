@@ -76,7 +76,7 @@ async def _check_part(name: str, check: Awaitable[Any]) -> str:
         async with asyncio.timeout(_TIMEOUT):
             await check
     except (LeaseholdError, TimeoutError) as error:
-        _log.warning("the %s does not answer: %s", name, error or type(error).__name__)
+        _log.warning("the %s does not answer: %s", name, str(error) or type(error).__name__)
         return "unavailable"
     return "ok"
 

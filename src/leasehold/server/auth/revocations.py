@@ -119,7 +119,7 @@ class Revocations:
                     await self._load()
             except Exception as error:  # noqa: BLE001 - after any error, ended logins must be known again soon
                 _log.warning(
-                    "logouts at other workers are not known at once: %s", error or type(error).__name__
+                    "logouts at other workers are not known at once: %s", str(error) or type(error).__name__
                 )
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._every):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class ServerInfo:
     """Facts about a running server. ``store`` is without its password; ``team`` is empty without the demo.
 
-    ``metrics`` is the address of their separate port, if there is one.
+    ``metrics`` is the address of their separate port, if there is one. Without ``has_page`` only the API is served.
     """
 
     address: str
@@ -39,6 +39,7 @@ class ServerInfo:
     workers: list[int]
     team: tuple[DemoUser, ...]
     metrics: str | None = None
+    has_page: bool = True
 
 
 async def run(settings: Settings, on_ready: Callable[[ServerInfo], None]) -> None:
@@ -63,7 +64,12 @@ async def run(settings: Settings, on_ready: Callable[[ServerInfo], None]) -> Non
                 if supervisor.all_serve.is_set():
                     address = address_of(listener, settings)
                     team = TEAM if settings.demo else ()
-                    on_ready(ServerInfo(address, store, settings.data_dir, supervisor.pids, team, metrics))
+                    has_page = (settings.page_dir / "index.html").is_file()
+                    on_ready(
+                        ServerInfo(
+                            address, store, settings.data_dir, supervisor.pids, team, metrics, has_page
+                        )
+                    )
                 await _wait_for_first(supervising, stop)
             finally:
                 listener.close()  # connections are refused now, instead of waiting for no worker

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
 import selectors
 import subprocess
@@ -16,6 +18,8 @@ from leasehold.valkey.embedded.data_dir import DataDir, open_data_dir
 from leasehold.valkey.embedded.file_lock import try_lock, unlock
 from leasehold.valkey.embedded.log import open_log, tail_of_log
 from leasehold.valkey.embedded.probe import NotReadyError, find_running
+
+_log = logging.getLogger("leasehold")
 
 ATTEMPTS = 3
 """Supervisors that end without a report, before starting is given up."""
@@ -36,6 +40,8 @@ def ensure_running(data_dir: Path | str | None = None, *, timeout: float = 10.0)
         find_binary()  # says what to do instead
     deadline = monotonic() + timeout
     home = open_data_dir(data_dir)
+    if data_dir is None:
+        _say_which(home.root)
     try:
         return find_running(home, timeout=timeout)
     except NotReadyError as error:
@@ -47,6 +53,13 @@ def ensure_running(data_dir: Path | str | None = None, *, timeout: float = 10.0)
         return _start(home, deadline, cause)
     except OSError as error:
         raise _unavailable(home, "could not be started") from error
+
+
+@functools.lru_cache(maxsize=8)  # once for each directory, not for each connection
+def _say_which(root: Path) -> None:
+    _log.info(
+        "no store was named: using the embedded Valkey of %s, which all programs share that name none", root
+    )
 
 
 def _start(home: DataDir, deadline: float, cause: Exception) -> Path:

@@ -44,8 +44,8 @@ if wait_ms == '0' and kind == 'x' then return describe_busy(kind, rest, 0, 0) en
 if kind == 's' and redis.call('ZSCORE', readers, token) then redis.call('ZREM', readers, token) end
 
 -- Uses: join_queue
-local waiters, position = join_queue(record, mode, token, ttl_ms, floor, wait_ms, live_ms)
-if advance_queue(token, kind, rest) then return {redis.call('GET', fence) + 0, tonumber(ttl_ms), ''} end
+local waiters, position = join_queue(kind, record, mode, token, ttl_ms, floor, wait_ms, live_ms)
+if advance_queue(token, kind, rest, string.sub(record, 35, 50)) then return {redis.call('GET', fence) + 0, tonumber(ttl_ms), ''} end
 if not has_writer(kind, rest) then kind, held_by, rest = read_record() end
 if wait_ms == '0' then
   redis.call('ZREM', queue, token)

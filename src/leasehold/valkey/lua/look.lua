@@ -13,7 +13,7 @@ if redis.call('EXPIRE', queue, 172800) == 1 then
   redis.call('EXPIRE', people, 172800)
   -- The record was deleted by hand, and a newcomer got the lock: from now on the queue is respected again.
   if kind == 'x' then kind, held_by, rest = guard_queue(held_by, rest) end
-  advance_queue(nil, kind, rest)
+  advance_queue(nil, kind, rest, channel)
   kind, held_by, rest = read_record()
 end
 local left_ms = 0

@@ -6,7 +6,8 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING
 
-from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
+from leasehold.core.validation import client_closed
+from leasehold.errors import StoreError, StoreUnavailable
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import codec, error_mapping, handshake
 from leasehold.valkey.transport.async_connection import AsyncConnection
@@ -43,6 +44,7 @@ class AsyncTransport:
         self._fraction = fraction
         self._check_loop = check_loop
         self._handle_notification: Callable[[bytes], None] = lambda _payload: None
+        self._on_gap: Callable[[], None] = lambda: None
         self._subscribers: dict[bytes, dict[Callable[[bytes], None], Callable[[], None]]] = {}
         self.channel = notifications.new_channel()
         self._connecting: asyncio.Task[AsyncConnection] | None = None
@@ -54,7 +56,7 @@ class AsyncTransport:
         if self.connection is not None:
             return self.connection
         if self._is_closed:
-            raise StoreRefused("this client is closed")
+            raise client_closed()
         self._check_loop()
         # Not cancelled with the caller: the other callers that wait need it too.
         done, _ = await asyncio.wait({self._start_connecting()}, timeout=self._options.connect_timeout)
@@ -64,16 +66,20 @@ class AsyncTransport:
             raise error_mapping.no_reply(f"{within}: {why}", why)
         (task,) = done
         if task.cancelled():
-            raise StoreRefused("this client is closed")
+            raise client_closed()
         if error := task.exception():
             raise error_mapping.copy_of(error) if isinstance(error, StoreError) else error
         return task.result()
 
     keeps_order = True
 
-    def listen(self, handle: Callable[[bytes], None]) -> None:
-        """Call ``handle`` with every notification for us; it comes over the same connection as the replies."""
+    def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
+        """Call ``handle`` with every notification for us; it comes over the same connection as the replies.
+
+        Nothing is sent before the subscription, so only a reconnect is a gap.
+        """
         self._handle_notification = handle
+        self._on_gap = on_gap
 
     async def subscribe(
         self, channel: str, handle: Callable[[bytes], None], on_resumed: Callable[[], None]
@@ -133,8 +139,11 @@ class AsyncTransport:
             tries += 1
             try:
                 async with asyncio.timeout(self._options.connect_timeout):
+                    is_first = self.facts is None
                     self.connection = await self._open(await self._locate())
                     self._last_failure = None
+                    if not is_first:
+                        self._on_gap()
                     for subscribers in self._subscribers.values():
                         for on_resumed in subscribers.values():
                             on_resumed()

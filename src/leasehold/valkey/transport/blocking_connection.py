@@ -123,7 +123,9 @@ class BlockingConnection:
             raise
         return replies
 
-    def receive(self, channel: str, handle: Callable[[bytes], None]) -> None:
+    def receive(
+        self, channel: str, handle: Callable[[bytes], None], on_subscribed: Callable[[], None]
+    ) -> None:
         """Subscribe to ``channel`` until the connection breaks, which is an exception; `shut_down` breaks it too.
 
         Raises `StoreRefused` if the server refuses the subscription.
@@ -137,8 +139,10 @@ class BlockingConnection:
                         handle(payload)
                     case Exception() as refusal:
                         raise error_mapping.from_reply(str(refusal), refusal)
+                    case [b"subscribe", *_]:
+                        on_subscribed()
                     case _:
-                        pass  # the confirmation
+                        pass
         except (OSError, EOFError, codec.ProtocolError) as error:
             raise error_mapping.no_reply(f"the connection to {self.name} was lost", error) from error
         finally:

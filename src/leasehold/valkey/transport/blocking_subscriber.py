@@ -22,7 +22,7 @@ _STOP_TIMEOUT = 2.0
 class BlockingSubscriber:
     """Subscribes on a connection of its own, and on a new one whenever that breaks.
 
-    What is published in between is lost. That does no harm: waiters also look, and holders also renew.
+    What is published in between is lost: ``on_gap`` is called as soon as the next subscription is in force.
     """
 
     def __init__(
@@ -30,11 +30,13 @@ class BlockingSubscriber:
         connect: Callable[[], BlockingConnection],
         channel: str,
         handle: Callable[[bytes], None],
+        on_gap: Callable[[], None],
         fraction: Callable[[], float],
     ) -> None:
         self._connect = connect
         self._channel = channel
         self._handle = handle
+        self._on_gap = on_gap
         self._fraction = fraction
         self._connection: BlockingConnection | None = None
         self._server = "the store"
@@ -59,7 +61,7 @@ class BlockingSubscriber:
                 self._server = connection.name
                 tries = 0
                 if not self._is_stopped.is_set():
-                    connection.receive(notifications.channel_name(self._channel), self._handle)
+                    connection.receive(notifications.channel_name(self._channel), self._handle, self._on_gap)
                 connection.close()
             except StoreRefused as refusal:
                 handshake.warn_no_notifications(self._server, refusal)

@@ -6,7 +6,8 @@ import threading
 import weakref
 from typing import TYPE_CHECKING
 
-from leasehold.errors import StoreRefused, StoreUnavailable
+from leasehold.core.validation import client_closed
+from leasehold.errors import StoreUnavailable
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import handshake
 from leasehold.valkey.transport.blocking_connection import BlockingConnection
@@ -38,7 +39,7 @@ class BlockingTransport:
         self._options = options
         self._clock = clock
         self._fraction = fraction
-        self._handle: Callable[[bytes], None] | None = None
+        self._handlers: tuple[Callable[[bytes], None], Callable[[], None]] | None = None
         self._reset_state()
 
     def _reset_state(self) -> None:
@@ -52,14 +53,17 @@ class BlockingTransport:
         self._subscriber: BlockingSubscriber | None = None
         self._subscriber_lock = threading.Lock()
 
-    def listen(self, handle: Callable[[bytes], None]) -> None:
-        """Call ``handle`` with every notification for us, in a thread of its own, once there is a connection."""
-        self._handle = handle
+    def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
+        """Call ``handle`` with every notification for us, in a thread of its own, once there is a connection.
+
+        Locks may be granted before the first subscription, so that is a gap too.
+        """
+        self._handlers = handle, on_gap
 
     async def get_connection(self) -> BlockingConnection:
         """A connection for one exchange."""
         if self._is_closed:
-            raise StoreRefused("this client is closed")
+            raise client_closed()
         if self._free is not None and not self._free.acquire(timeout=self._options.timeout):
             raise StoreUnavailable(f"all {self._options.max_connections} connections are busy")
         try:
@@ -131,9 +135,9 @@ class BlockingTransport:
     def _start_subscriber(self) -> None:
         """Subscribe. Not before the first connection: that shows that the server runs and accepts us."""
         with self._subscriber_lock:
-            if self._subscriber is None and self._handle is not None and not self._is_closed:
+            if self._subscriber is None and self._handlers is not None and not self._is_closed:
                 self._subscriber = BlockingSubscriber(
-                    self._connect, self.channel, self._handle, self._fraction
+                    self._connect, self.channel, *self._handlers, self._fraction
                 )
 
     def _close_idle(self) -> None:

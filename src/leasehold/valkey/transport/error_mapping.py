@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,6 +30,17 @@ _ADVICE = {
 # The first words of error replies that are worth telling apart; there are few, so they may be labels.
 _CODES = {*_TRANSIENT, *_ADVICE, "ERR", "NOSCRIPT", "TOOLATE", "MOVED", "ASK", "EXECABORT"}
 
+# The error of a command in a script, as servers before Redis 7 wrap it, and an error that a script raises itself:
+# "ERR Error running script (call to f_…): @user_script:1: @user_script: 1: -READONLY You can't write …".
+_IN_SCRIPT = re.compile(r"user_script: ?\d+: -?([A-Z][A-Z-]+)\b")
+
+# Replies whose own first word is ERR, or none.
+_WORDINGS = {
+    "invalid password": "WRONGPASS",  # Redis 6, to AUTH with one argument
+    "The user executing the script can't run": "NOPERM",  # Redis 6
+    "ACL failure in script": "NOPERM",
+}
+
 # A chain of causes has no more links than this, unless it is a circle.
 _LONGEST_CHAIN = 8
 
@@ -47,11 +59,7 @@ class StoreFault:
 
 def from_reply(message: str, cause: BaseException) -> StoreError:
     """The error for an error reply of the server."""
-    code = message.partition(" ")[0]
-    if code == "ERR" and "invalid password" in message:
-        code = "WRONGPASS"  # the reply of Redis 6 to AUTH with one argument
-    if "LEASEHOLD-VERSION" in message:
-        code = "LEASEHOLD-VERSION"  # each server wraps the error of a script in its own way
+    code = code_of(message)
     if code == "TOOLATE":
         late = TooLate(int(message.split()[1]))
         late.__cause__ = cause
@@ -61,6 +69,21 @@ def from_reply(message: str, cause: BaseException) -> StoreError:
     error = StoreUnavailable(text) if code in _TRANSIENT else StoreRefused(text)
     error.__cause__ = cause
     return error
+
+
+def code_of(message: str) -> str:
+    """The code of an error reply; "" if it has none that is known."""
+    first = message.partition(" ")[0]
+    if first in _CODES and first != "ERR":
+        return first
+    for found in _IN_SCRIPT.finditer(message):
+        if found[1] in _CODES:
+            return found[1]
+    # Not anywhere else in the text: a server may repeat in a message what it was sent.
+    for wording, code in _WORDINGS.items():
+        if wording in message:
+            return code
+    return first if first in _CODES else ""
 
 
 def no_reply(what: str, cause: BaseException | None = None) -> StoreUnavailable:
@@ -122,5 +145,4 @@ def _own_code(error: BaseException) -> str:
         return "CLOSED"
     if isinstance(error, StoreError):
         return ""
-    code = str(error).partition(" ")[0]
-    return code if code in _CODES else ""
+    return code_of(str(error))

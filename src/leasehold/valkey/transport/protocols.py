@@ -89,8 +89,11 @@ class Transport(Protocol):
         """The 16 hexadecimal digits of this client's notification channel; they change after a fork."""
         ...
 
-    def listen(self, handle: Callable[[bytes], None]) -> None:
-        """Call ``handle`` with every notification for this client that can be received."""
+    def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
+        """Call ``handle`` with every notification for this client that can be received.
+
+        ``on_gap`` is called when the subscription is in force, if notifications may have been missed before.
+        """
         ...
 
     @property

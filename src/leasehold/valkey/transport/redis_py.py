@@ -36,6 +36,10 @@ _CODES: dict[type[exceptions.ResponseError], str] = {
     exceptions.ReadOnlyError: "READONLY",
     exceptions.OutOfMemoryError: "OOM",
     exceptions.NoPermissionError: "NOPERM",
+    exceptions.TryAgainError: "TRYAGAIN",
+    exceptions.ClusterDownError: "CLUSTERDOWN",
+    exceptions.MasterDownError: "MASTERDOWN",
+    exceptions.ExecAbortError: "EXECABORT",
 }
 
 
@@ -55,7 +59,7 @@ class _RedisPyTransport:
         # Read from the first reply that says "too late": there is no handshake of ours.
         self.server_clock = ServerClock(clock)
 
-    def listen(self, handle: Callable[[bytes], None]) -> None:
+    def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
         """Do nothing: a subscription would need a connection of the client to itself."""
 
     def now_ms(self) -> int:
@@ -155,7 +159,8 @@ def _as_bytes(reply: Any) -> Reply:
 def _as_reply(error: exceptions.RedisError) -> StoreError | codec.ReplyError:
     """A driver's exception as the error reply it stands for, or as the error of Leasehold."""
     if isinstance(error, exceptions.AuthenticationError):
-        return error_mapping.from_reply(f"WRONGPASS {error}", error)
+        code = "NOAUTH" if "required" in str(error) else "WRONGPASS"
+        return error_mapping.from_reply(f"{code} {error}", error)
     if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
         return error_mapping.no_reply(f"redis-py got no answer: {error}", error)
     code = _CODES.get(type(error)) if isinstance(error, exceptions.ResponseError) else None

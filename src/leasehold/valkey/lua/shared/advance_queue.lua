@@ -26,12 +26,16 @@ local function grant(count, token, asker, kind, channel, ticket, ttl_ms, holder)
   end
 end
 
--- Ends leases that have expired, given the current record, and grants what can be granted now, in the order of the
--- queue: a writer if the lock is free, readers up to the next writer. Drops waiters that are past their deadline
--- or whose client is gone. Returns true if the asker was granted the lock.
-local function advance_queue(asker, kind, rest)
+-- Ends leases that have expired, given the current record, and grants in the order of the queue: a writer if the lock is
+-- free, readers up to the next writer. Drops waiters that are past their deadline or whose client is gone. Returns true
+-- if the asker was granted the lock. heard is the channel of the client that is being served, if any.
+local function advance_queue(asker, kind, rest, heard)
   if has_writer(kind, rest) then return false end
-  local is_read = kind == 's' and drop_ended_readers()
+  if kind == 'g' then
+    local channel, _, until_ms, public = read_rest(rest)
+    forget_client(channel, until_ms - string.match(public, '^%d+'), heard)
+  end
+  local is_read = kind == 's' and drop_ended_readers(heard)
   local is_granted = false
   while true do
     local token = redis.call('ZRANGE', queue, 0, 0)[1]

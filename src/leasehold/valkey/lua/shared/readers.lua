@@ -13,9 +13,12 @@ local function write_reader(token, entry, until_ms)
   write_lock('2s', last_reader_until() - now_ms)
 end
 
--- Removes the readers whose leases have ended; returns true if any are left.
-local function drop_ended_readers()
+-- Removes the readers whose leases have ended; returns true if any are left. heard is the channel of the client that
+-- is being served, if any.
+local function drop_ended_readers(heard)
   for _, token in ipairs(redis.call('ZRANGEBYSCORE', readers, '-inf', whole(now_ms))) do
+    local kind, channel, _, ttl_ms = read_entry(redis.call('HGET', people, token))
+    if kind == 'g' then forget_client(channel, tonumber(ttl_ms), heard) end
     redis.call('ZREM', readers, token)
     redis.call('HDEL', people, token)
   end

@@ -18,6 +18,22 @@ local function is_waiting(channel, deadline_ms)
   return channel and tonumber(deadline_ms) >= now_ms and (tonumber(redis.call('HGET', people, channel)) or 0) >= now_ms
 end
 
+-- A client that has not claimed a grant is most likely gone, with all its waiters: they are passed over until it is
+-- heard of again, as the client ``heard`` is right now. A lease that is shorter than the window needs no claim.
+local function forget_client(channel, granted_ms, heard)
+  if granted_ms >= 2000 and channel ~= heard then redis.call('HDEL', people, channel) end
+end
+
+-- Removes some of the clients that are gone: more than one for each that is added, so that they stay fewer than those
+-- that are alive.
+local function drop_gone_clients()
+  local found = redis.call('HRANDFIELD', people, -3, 'WITHVALUES')
+  for number = 1, #found, 2 do
+    local field = found[number]
+    if #field == 16 and tonumber(found[number + 1]) < now_ms then redis.call('HDEL', people, field) end
+  end
+end
+
 -- The lock's own key outlives the lease by more than the longest pause between two polls of a client: while the key
 -- exists, no newcomer passes the queue.
 local function write_lock(record, left_ms)
