@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from leasehold.errors import StoreError
+from leasehold.errors import InvalidRequest, StoreError
 
 _log = logging.getLogger("leasehold")
 
@@ -28,6 +28,6 @@ def end_started(owner: object, work: str) -> None:
 
 
 def report_unexpected(error: Exception, where: str = "while renewing or cleaning up") -> None:
-    """Log ``error``, unless it is a `StoreError`: those are expected while the store cannot be reached."""
-    if not isinstance(error, StoreError):
+    """Log ``error``, unless it is expected: while the store cannot be reached, or when the client has been closed."""
+    if not isinstance(error, StoreError | InvalidRequest):
         _log.error("unexpected error %s", where, exc_info=error)

@@ -109,8 +109,7 @@ class OrphanCleaner:
                 # Fence 0: it only serves to tell "taken" from "expired", and no lease needs the reason.
                 reply = await self._store.release(orphan.name, orphan.token, 0, None)
             except Exception as error:  # noqa: BLE001 - no error may end the cleaner
-                if not self._is_stopped:  # a closed client refuses every request
-                    report_unexpected(error)
+                report_unexpected(error)
                 orphan.look_again = True
                 self._is_silent = True
                 return False

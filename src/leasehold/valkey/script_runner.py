@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.errors import InvalidRequest, StoreError, StoreRefused
+from leasehold.errors import StoreError
 from leasehold.valkey.commands import ScriptCommand
 from leasehold.valkey.transport import error_mapping
 
@@ -50,8 +50,6 @@ class ScriptRunner:
                     replies[index] = reply
         except StoreError as error:
             return [error] * len(calls)
-        except InvalidRequest as error:  # the client was closed while work in the background went on
-            return [StoreRefused(str(error))] * len(calls)
         return replies
 
     async def check(
