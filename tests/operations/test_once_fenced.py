@@ -56,7 +56,7 @@ def nursery(parent: Any) -> None:
 
     from tests.operations.test_once_fenced import mortal
 
-    while (orders := parent.hear()) is not None:
+    while (orders := parent.receive()) is not None:
         pid = os.fork()
         if pid == 0:
             try:
@@ -65,11 +65,11 @@ def nursery(parent: Any) -> None:
                 os._exit(4)
         _, status = os.waitpid(pid, os.WUNTRACED)
         if os.WIFSTOPPED(status):
-            parent.tell(status="paused")
-            parent.hear()
+            parent.send(status="paused")
+            parent.receive()
             os.kill(pid, signal.SIGCONT)
             _, status = os.waitpid(pid, 0)
-        parent.tell(status=os.waitstatus_to_exitcode(status))
+        parent.send(status=os.waitstatus_to_exitcode(status))
 
 
 def mortal(url: str, file: str, number: int, step: int, fate: str, is_fenced: bool) -> bool:
@@ -137,7 +137,7 @@ def balances(
     for step in count(1):
         with Session(database) as session, session.begin():
             session.add(Account(id=step))
-        forks.tell([server.url, str(file), step, step, fate, is_fenced])
+        forks.send([server.url, str(file), step, step, fate, is_fenced])
         status = forks.read()["status"]
         if status == 0:
             break  # there is no such point any more
@@ -153,7 +153,7 @@ def balances(
         with blocking.connect(server.url) as locks:
             assert locks.once(f"payout:{step}", work) == PRICE
         if fate == "SIGSTOP":
-            forks.tell(None)
+            forks.send(None)
             assert forks.read()["status"] in {0, 3}, forks.stderr()
         with Session(database) as session:
             yield session.get_one(Account, step).balance
