@@ -62,7 +62,7 @@ class ReportingServer(uvicorn.Server):
 
 def configure(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """The configuration of uvicorn."""
-    # Here, so that the parent is told if httptools cannot be imported.
+    # Here, so that a broken httptools is reported to the parent.
     from leasehold.server.process.http_protocol import HttpProtocol  # noqa: PLC0415 - see above
 
     limits = ConnectionLimits.of(settings)
