@@ -29,6 +29,9 @@ _ADVICE = {
 # The first words of error replies that are worth telling apart; there are few, so they may be labels.
 _CODES = {*_TRANSIENT, *_ADVICE, "ERR", "NOSCRIPT", "TOOLATE", "MOVED", "ASK", "EXECABORT"}
 
+_RAISE_OS_ERRORS = {"socket", "ssl"}
+_OWN_PACKAGE = "leasehold."
+
 # A chain of causes has no more links than this, unless it is a circle.
 _LONGEST_CHAIN = 8
 
@@ -61,6 +64,20 @@ def from_reply(message: str, cause: BaseException) -> StoreError:
     error = StoreUnavailable(text) if code in _TRANSIENT else StoreRefused(text)
     error.__cause__ = cause
     return error
+
+
+def is_from_handler(error: BaseException) -> bool:
+    """Whether a signal handler of the program raised ``error`` in the middle of a call to the system.
+
+    Many raise TimeoutError, which the socket raises too. The function that raised it is the last in the traceback.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False
+    module = str(trace.tb_frame.f_globals.get("__name__"))
+    return module not in _RAISE_OS_ERRORS and not module.startswith(_OWN_PACKAGE)
 
 
 def no_reply(what: str, cause: BaseException | None = None) -> StoreUnavailable:
