@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import threading
-from contextlib import nullcontext
+import weakref
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from leasehold.client_core import ClientCore
 from leasehold.core import validation
 from leasehold.core.lease import LeaseState
-from leasehold.core.multi_lock import LeasesState, acquire_all
+from leasehold.core.multi_lock import LeasesState, acquire_all, release_in_background
 from leasehold.core.once import check_keep, check_once, encode_result, key_of
 from leasehold.core.sync_runner import run_sync
 from leasehold.errors import LeaseLost, LockBusy, StoreError
@@ -23,7 +22,6 @@ from leasehold.valkey.transport.blocking_transport import BlockingTransport
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
 
@@ -38,6 +36,12 @@ if TYPE_CHECKING:
 H = TypeVar("H", "Lease", "Leases")
 R = TypeVar("R")
 
+# One for each `with` that is not over. A signal handler may raise at the entry of `__exit__`, where nothing can catch it;
+# when that exception is forgotten, and the context with it, its guard stops the renewal. They are kept here and not in
+# the context, because a guard that is garbage itself does nothing, and no `__del__` is used, because CPython drops an
+# exception that a signal handler raises in one.
+_guards: set[weakref.ref[Any] | None] = set()
+
 
 class Lease(LeaseState):
     """One timed hold of a lock: its name, fence, token, mode and holder, and the verbs.
@@ -47,11 +51,7 @@ class Lease(LeaseState):
     """
 
     _engine: Engine[Lease]
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        # Renewing and releasing from two threads at once could reach the store in either order.
-        self._turn = threading.Lock()
+    is_used_by_threads = True
 
     def renew(self, ttl: float | None = None) -> None:
         """Extend the lease to ``ttl`` seconds from now (default: the ttl it was acquired with).
@@ -59,8 +59,7 @@ class Lease(LeaseState):
         Raises `LeaseLost` if it has ended, and `StoreUnavailable` if the store gave no reply; the lease
         is then unchanged, until its deadline.
         """
-        with self._my_turn():
-            run_sync(self._engine.renew(self, ttl))
+        run_sync(self._engine.renew(self, ttl))
 
     def release(self) -> None:
         """Release the lock. Releasing twice is harmless.
@@ -69,13 +68,7 @@ class Lease(LeaseState):
         before, so that others may have held the lock since, and `StoreUnavailable` if the store gave no reply: it then
         ends with its ttl at the latest.
         """
-        with self._my_turn():
-            run_sync(self._engine.release(self))
-
-    def _my_turn(self) -> AbstractContextManager[object]:
-        # In a forked child the lock may have been copied while another thread held it, and that thread is not in the
-        # child to release it; the child gets an exception anyway.
-        return self._turn if self.is_ours else nullcontext()
+        run_sync(self._engine.release(self))
 
     def abandon(self) -> None:
         """Stop renewing without releasing: the lock stays held until the ttl ends."""
@@ -107,15 +100,25 @@ class LockContext(Generic[H]):
 
     If the lease is lost, ``lease.is_lost`` is true at once, ``lease.check()`` raises, and `LeaseLost` is raised at
     the end. An exception of the body is never hidden.
+
+    If a signal handler raises, at whatever moment, the lease is released, or it is no longer renewed and ends with its
+    ttl.
     """
 
     def __init__(self, acquire: Callable[[], H]) -> None:
         self._acquire = acquire
         self._held: H | None = None
+        self._guard: weakref.ref[LockContext[H]] | None = None
 
     def __enter__(self) -> H:
-        self._held = self._acquire()
-        return self._held
+        held = self._held = self._acquire()
+        try:
+            self._guard = weakref.ref(self, lambda _: held.abandon())
+            _guards.add(self._guard)
+        except BaseException:  # from a signal handler
+            held.abandon()
+            raise
+        return held
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -134,6 +137,13 @@ class LockContext(Generic[H]):
             if error is None:
                 raise
             error.add_note(f"{held!r} could not be released: {failure}.")
+        except BaseException:
+            held.abandon()  # from a signal handler, perhaps before the release has begun
+            raise
+
+        finally:
+            guard, self._guard = self._guard, None
+            _guards.discard(guard)
 
 
 class Client:
@@ -289,7 +299,11 @@ class Client:
             leases = run_sync(
                 acquire_all(self._engine, several, ttl, wait, mode, holder, renew, max_hold, floor)
             )
-            return Leases(self._engine, leases)
+            try:
+                return Leases(self._engine, leases)
+            except BaseException:  # from a signal handler
+                release_in_background(self._engine, leases)
+                raise
 
         return LockContext(acquire)
 
@@ -353,8 +367,12 @@ class Client:
             context.__exit__(*sys.exc_info())
             raise
         if not kept:
-            # If this fails, nothing is released here: `finish` decides about the lease.
-            kept = [run_sync(self._core.once.finish(lease, encoded, ttl))]
+            # If this fails, nothing is released here: the work must not run again before the lease has ended.
+            try:
+                kept = [run_sync(self._core.once.finish(lease, encoded, ttl))]
+            except BaseException:
+                lease.abandon()
+                raise
         context.__exit__(None, None, None)
         return kept[0]
 
@@ -413,7 +431,9 @@ def connect(
         allow_eviction=allow_eviction,
         max_connections=max_connections,
     )
-    transport = BlockingTransport(options, clock=clock.now, fraction=SystemRandom().fraction)
+    transport = BlockingTransport(
+        options, clock=clock.now, fraction=SystemRandom().fraction, concurrency=ThreadConcurrency()
+    )
     return Client(
         transport,
         holder=holder,

@@ -124,6 +124,9 @@ class ClientCore(Generic[T, L]):
                 await engine.close()
             await self._concurrency.close()
         finally:
+            # If a signal handler has raised above, these have not been closed.
+            for engine in self._engines:
+                engine.stop()
             await self._store.close()
 
     def after_fork(self) -> None:

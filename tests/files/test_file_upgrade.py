@@ -206,7 +206,7 @@ async def test_half_an_upgrade_that_is_cancelled_goes_on_with_the_next(async_sho
     upgrading = asyncio.ensure_future(mine.upgrade())
     await waiters(async_shop, "a.txt", 1)
     # While it sleeps between two questions: in the middle of one it is given up.
-    await eventually_async(lambda: all(each.exchange is None for each in mine))
+    await eventually_async(lambda: all(not each.exchanges for each in mine))
     upgrading.cancel()
     await asyncio.wait({upgrading})
     mine.check()

@@ -10,9 +10,7 @@ import pytest
 from tests.support.eventually import LIMIT, eventually_async
 
 import leasehold
-from leasehold.core.lease import LeaseState
 from leasehold.files.lock_store import FileLockStore
-from leasehold.files.sessions.held_file import HeldFile
 
 if TYPE_CHECKING:
     from tests.files.conftest import Shop
@@ -54,24 +52,6 @@ class Gate:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     return Gate(monkeypatch)
-
-
-@pytest.fixture
-def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Records attempts to upgrade a file or to send a request for its lease: each has the turn, or waits for it."""
-    asked: list[str] = []
-
-    def noting(begin: Any) -> Any:
-        def note(thing: Any, mine: Any) -> Any:
-            turn = begin(thing, mine)
-            asked.append("begun" if turn is mine else "waits")
-            return turn
-
-        return note
-
-    for kind, name in ((LeaseState, "begin_exchange"), (HeldFile, "begin_upgrade")):
-        monkeypatch.setattr(kind, name, noting(getattr(kind, name)))
-    return asked
 
 
 async def is_free(shop: Shop, session: Any) -> bool:
@@ -153,15 +133,13 @@ async def test_a_release_does_not_wait_for_the_readers_that_the_upgrade_waits_fo
     assert await one.history() == []
 
 
-async def test_the_second_of_two_upgrades_of_one_lease_finds_it_done(
-    valkey_shop: Shop, gate: Gate, turns: list[str]
-) -> None:
+async def test_the_second_of_two_upgrades_of_one_lease_finds_it_done(valkey_shop: Shop, gate: Gate) -> None:
     one = await valkey_shop.session("one")
     lease = await one.acquire_read("a.txt", renew=True)
     upgrades = [asyncio.ensure_future(lease.upgrade())]
     await gate.reached()
     upgrades.append(asyncio.ensure_future(lease.upgrade()))
-    await eventually_async(lambda: "waits" in turns)
+    await eventually_async(lambda: len(lease.thing.upgrades) == 2)
     gate.open()
     assert await asyncio.gather(*upgrades) == [None, None]
     assert lease.mode == "write"
@@ -186,14 +164,14 @@ async def test_an_upgrade_without_a_wait_is_refused_while_another_one_of_the_lea
 
 
 async def test_a_renewal_that_waited_for_an_upgrade_renews_the_writers_lease(
-    valkey_shop: Shop, gate: Gate, turns: list[str]
+    valkey_shop: Shop, gate: Gate
 ) -> None:
     one = await valkey_shop.session("one")
     lease = await one.acquire_read("a.txt", ttl=60)
     upgrading = asyncio.ensure_future(lease.upgrade())
     await gate.reached()
     renewing = asyncio.ensure_future(lease.renew(200))
-    await eventually_async(lambda: "waits" in turns)
+    await eventually_async(lambda: any(len(each.exchanges) == 2 for each in lease.thing))
     gate.open()
     await asyncio.gather(upgrading, renewing)
     assert lease.mode == "write"

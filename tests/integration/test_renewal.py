@@ -124,7 +124,7 @@ async def test_release_awaits_the_renewal_that_is_under_way(valkey: Server, prox
         async with leasehold.connect(through.url, timeout=LIMIT) as locks:
             lease = await locks.acquire("deal", ttl=9, renew=True)
             through.stall("requests")
-            await eventually_async(lambda: lease.exchange is not None)  # the renewal is on its way
+            await eventually_async(lambda: lease.exchanges)  # the renewal is on its way
             releasing = asyncio.create_task(lease.release())
             await asyncio.sleep(0.1)
             assert not releasing.done()
@@ -134,7 +134,7 @@ async def test_release_awaits_the_renewal_that_is_under_way(valkey: Server, prox
         with blocking.connect(through.url, timeout=LIMIT) as locks:
             lease = locks.acquire("deal", ttl=9, renew=True)
             through.stall("requests")
-            await eventually_async(lambda: lease.exchange is not None)
+            await eventually_async(lambda: lease.exchanges)
             releasing = asyncio.create_task(asyncio.to_thread(lease.release))
             await asyncio.sleep(0.1)
             assert not releasing.done()

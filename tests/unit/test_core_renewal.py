@@ -132,10 +132,12 @@ def test_a_renewal_that_was_due_during_another_exchange_follows_it(world, store,
     """During an upgrade or a manual renewal the renewer must not send its own, but it must do so afterwards."""
     lease = hold(ttl=3)
     world.advance(0.9)
-    lease.begin_exchange(world.signal())
+    turn = world.signal()
+    lease.ensure_exchanges().append(turn)
     world.advance(0.5)
     assert store.asked("renew") == []
-    lease.end_exchange()
+    lease.exchanges.remove(turn)
+    lease.make_up_for_renewal()
     world.advance(4.9)
     assert not lease.is_lost
     assert renewed_at(store)[0] == pytest.approx(1_001.4)
@@ -147,19 +149,22 @@ def test_an_exchange_that_ends_in_another_thread_while_the_renewer_begins_its_ow
 ):
     """The exchange ends after the renewer was refused and before it waits: no wake-up may be lost in between."""
 
-    class EndsInBetween(LeaseState):
-        def begin_exchange(self, mine):
-            turn = super().begin_exchange(mine)
-            if turn is running:
-                other = threading.Thread(target=self.end_exchange)
+    class EndsInBetween(list):
+        def __getitem__(self, index):
+            first = super().__getitem__(index)
+            if first is running:
+                other = threading.Thread(target=self.end_other)
                 other.start()
                 other.join()
-            return turn
+            return first
+
+        def end_other(self):
+            self.remove(running)
+            lease.make_up_for_renewal()
 
     running = world.signal()
     lease = hold(ttl=3)
-    lease.__class__ = EndsInBetween
-    lease.exchange = running
+    lease.exchanges = EndsInBetween([running])
     world.advance(5)
     assert not lease.is_lost
     assert renewed_at(store)[0] == pytest.approx(1_001)
@@ -189,11 +194,14 @@ def test_a_manual_renewal_when_a_renewal_was_due_is_not_repeated(world, store, e
 def test_a_lease_released_when_its_renewal_is_due_is_no_longer_renewed(world, store, engine, hold):
     lease = hold(ttl=3)
     world.advance(0.9)
-    lease.begin_exchange(world.signal())
+    turn = world.signal()
+    lease.ensure_exchanges().append(turn)
     world.advance(0.5)
     released = world.start(engine.release(lease))
     world.advance(0.1)
-    lease.end_exchange()
+    lease.exchanges.remove(turn)
+    turn.set()
+    lease.make_up_for_renewal()
     world.advance(5)
     assert released.is_done
     assert store.asked("renew") == []

@@ -102,6 +102,7 @@ class AcquireLoop:
         self._was_silent = False
         self._is_in_doubt = True
         self._tries = 0
+        self.has_cleaned_up = False
 
     async def run(self, reply: Reply, sent_at: float) -> TrustedGrant:
         """Return a usable grant.
@@ -123,6 +124,7 @@ class AcquireLoop:
                     return grant
                 reply, sent_at = await self._ask_again()
         except BaseException as error:
+            self.has_cleaned_up = True
             self._engine.notifications.unregister(self._request.ticket)
             is_refusal = isinstance(error, StoreRefused | InvalidRequest) and not self._was_silent
             if self._is_in_doubt and not is_refusal:

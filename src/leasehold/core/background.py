@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING, Any
 
 from leasehold.errors import InvalidRequest, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from leasehold.core.ports import Concurrency
 
 _log = logging.getLogger("leasehold")
 
 
-def start_once(owner: object, work: str) -> bool:
-    """Return True on the first call for ``owner`` and ``work``, False on every later one.
+class BackgroundLoop:
+    """Runs ``loop`` in the background, once, however many callers start it at the same time.
 
-    One atomic step, because two threads may call it at the same time.
+    The loop itself notes that it runs, not its starter: a signal handler may raise in the starter, before it has
+    started anything or before it knows that it has. So there may be a second start, which ends at once.
     """
-    started = owner.__dict__
-    mark = "_started_" + work
-    if mark in started:
-        return False
-    mine = object()
-    return started.setdefault(mark, mine) is mine
 
+    def __init__(self, concurrency: Concurrency, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._concurrency = concurrency
+        self._loop = loop
+        self._first: list[object] = []
+        self._is_started = False
 
-def end_started(owner: object, work: str) -> None:
-    """Let `start_once` return True again: ``work`` has ended."""
-    owner.__dict__.pop("_started_" + work, None)
+    def start(self) -> None:
+        """Start the loop, unless it has been started."""
+        if not self._is_started:
+            self._concurrency.background(self._run)
+            self._is_started = True
+
+    async def _run(self) -> None:
+        mine = object()
+        self._first.append(mine)
+        if self._first[0] is mine:
+            await self._loop()
 
 
 def report_unexpected(error: Exception, where: str = "while renewing or cleaning up") -> None:

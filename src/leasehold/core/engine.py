@@ -12,8 +12,9 @@ from leasehold.core.not_after import NotAfterRetry
 from leasehold.core.notifications import NotificationRouter
 from leasehold.core.observer import Notes, Observers, Operation, observed
 from leasehold.core.orphan_cleanup import Orphan, OrphanCleaner
+from leasehold.core.release import release
 from leasehold.core.renewal import Renewer, renewal_of, send_renewal
-from leasehold.core.replies import DONE, Done, Ended, Refusal, Request
+from leasehold.core.replies import Done, Ended, Refusal, Request
 from leasehold.core.validity import trusted_for, ttl_for
 from leasehold.core.waiters import WaiterPoller
 from leasehold.errors import InvalidRequest, LeaseLost, LockBusy, StoreRefused, StoreUnavailable
@@ -122,6 +123,7 @@ class Engine(Generic[L]):
             ),
             mode=mode,
             notes=notes,
+            undo=self.release_in_background,
         )
 
     async def _acquire(
@@ -148,36 +150,45 @@ class Engine(Generic[L]):
         ticket = self.notifications.new_ticket()
         # Read before the request is sent: a slow reply must shorten the lease, never lengthen it.
         sent_at = self.clock.now()
+        loop: AcquireLoop | None = None
+        lease: L | None = None
         try:
-            reply = await self.store.acquire(name, token, ticket, asked_ttl, least, encoded, mode, wait)
-        except BaseException as error:  # noqa: BLE001 - `AcquireLoop` decides, and raises what it does not handle
-            reply = error
-        grant = trusted_grant(reply, sent_at, self.clock.now())
-        if grant is None:
-            request = Request(name, token, ticket, asked_ttl, least, encoded, mode)
-            loop = AcquireLoop(
-                self, request, wait, will_renew=renew, retry_interval=retry_interval, notes=notes
+            try:
+                reply = await self.store.acquire(name, token, ticket, asked_ttl, least, encoded, mode, wait)
+            except BaseException as error:  # noqa: BLE001 - `AcquireLoop` decides, and raises what it does not handle
+                reply = error
+            grant = trusted_grant(reply, sent_at, self.clock.now())
+            if grant is None:
+                request = Request(name, token, ticket, asked_ttl, least, encoded, mode)
+                loop = AcquireLoop(
+                    self, request, wait, will_renew=renew, retry_interval=retry_interval, notes=notes
+                )
+                grant = await loop.run(reply, sent_at)
+            # As `new_lease`, without the call.
+            fence, valid_until, receipt, granted = grant
+            lease = self._make_lease(
+                self,
+                name,
+                token,
+                fence,
+                mode,
+                self.holder if holder is None else holder,
+                ttl,
+                valid_until,
+                receipt,
+                ticket,
             )
-            grant = await loop.run(reply, sent_at)
-        # As `new_lease`, without the call.
-        fence, valid_until, receipt, granted = grant
-        lease = self._make_lease(
-            self,
-            name,
-            token,
-            fence,
-            mode,
-            self.holder if holder is None else holder,
-            ttl,
-            valid_until,
-            receipt,
-            ticket,
-        )
-        if notes is not None:
-            lease.held_from, notes.fence = self.clock.now(), fence
-        self.notifications.register(ticket, lease)
-        if renew or max_hold is not None:
-            self._start_renewal(lease, granted, renew=renew, max_hold=max_hold)
+            if notes is not None:
+                lease.held_from, notes.fence = self.clock.now(), fence
+            self.notifications.register(ticket, lease)
+            if renew or max_hold is not None:
+                self._start_renewal(lease, granted, renew=renew, max_hold=max_hold)
+        except BaseException:
+            if lease is not None:
+                self._discard(lease)
+            elif loop is None or not loop.has_cleaned_up:
+                self._discard_grant(name, token, ticket, asked_ttl)
+            raise
         return lease
 
     def take(
@@ -199,6 +210,7 @@ class Engine(Generic[L]):
             lambda: self._take(name, ttl, mode, holder, renew, max_hold, floor, expect_fence, notes),
             mode=mode,
             notes=notes,
+            undo=self.release_in_background,
         )
 
     def new_lease(
@@ -216,12 +228,20 @@ class Engine(Generic[L]):
     ) -> L:
         """Return the lease for a grant of the store, registered and renewed if it wants that."""
         fence, valid_until, receipt, granted = grant
-        lease = self._make_lease(self, name, token, fence, mode, holder, ttl, valid_until, receipt, ticket)
-        if self.observers.observer is not None:
-            lease.held_from = self.clock.now()
-        self.notifications.register(ticket, lease)
-        if renew or max_hold is not None:
-            self._start_renewal(lease, granted, renew=renew, max_hold=max_hold)
+        lease: L | None = None
+        try:
+            lease = self._make_lease(
+                self, name, token, fence, mode, holder, ttl, valid_until, receipt, ticket
+            )
+            if self.observers.observer is not None:
+                lease.held_from = self.clock.now()
+            self.notifications.register(ticket, lease)
+            if renew or max_hold is not None:
+                self._start_renewal(lease, granted, renew=renew, max_hold=max_hold)
+        except BaseException:
+            if lease is not None:
+                self._discard(lease)
+            raise
         return lease
 
     async def _take(
@@ -255,19 +275,26 @@ class Engine(Generic[L]):
                 raise late_grant(name, asked_ttl)
             return grant
 
+        lease: L | None = None
         try:
             reply = await retry.run(ask)
+            if isinstance(reply, Refusal):
+                gone = f"{name!r} is no longer held by fence {expected}, and is free now"
+                raise LockBusy(name, holder=reply.holder, message=None if reply.fence else gone)
+            shown = self.holder if holder is None else holder
+            lease = self.new_lease(
+                name, token, ticket, mode, shown, ttl, reply, renew=renew, max_hold=max_hold
+            )
+            notes.fence = lease.fence
+        except LockBusy:
+            raise
         except BaseException as error:
+            if lease is not None:
+                self._discard(lease)
             was_silent = retry.was_silent or isinstance(error, StoreUnavailable)
             if was_silent or not isinstance(error, StoreRefused | InvalidRequest):
                 self.schedule_cleanup(name, token, asked_ttl, was_silent=was_silent)
             raise
-        if isinstance(reply, Refusal):
-            gone = f"{name!r} is no longer held by fence {expected}, and is free now"
-            raise LockBusy(name, holder=reply.holder, message=None if reply.fence else gone)
-        shown = self.holder if holder is None else holder
-        lease = self.new_lease(name, token, ticket, mode, shown, ttl, reply, renew=renew, max_hold=max_hold)
-        notes.fence = lease.fence
         return lease
 
     def renew(self, lease: LeaseState, ttl: float | None = None) -> Coroutine[Any, Any, None]:
@@ -280,18 +307,21 @@ class Engine(Generic[L]):
         if ttl is not None:
             validation.check_ttl(ttl)
         self._check(lease)
-        mine = self.concurrency.signal()
-        while (turn := lease.begin_exchange(mine)) is not mine:
-            await turn.wait()
-        try:
+
+        async def renew() -> None:
             valid_until = await self._ask_to_renew(lease, ttl)
             # Before the turn is given back: the renewer may be another thread, and must see the new ttl.
             lease.ttl = ttl or lease.ttl
             lease.extend(valid_until)
             if lease.is_watched:
                 self.renewer.watch(lease)
-        finally:
-            lease.end_exchange()
+
+        try:
+            await lease.run_in_turn(renew)
+        except BaseException:
+            if lease.is_watched:  # an exception in `watch` may have left it without a timer
+                self.renewer.watch(lease)
+            raise
 
     async def _ask_to_renew(self, lease: LeaseState, ttl: float | None) -> float:
         """Return until when the lease can be trusted now."""
@@ -326,69 +356,26 @@ class Engine(Generic[L]):
         before the reply arrives.
         """
         if self.observers.observer is None:
-            return self._release(lease)
-        return self.observed("release", lease.name, lambda: self._release(lease), mode=lease.mode)
-
-    async def _release(self, lease: LeaseState) -> None:
-        if not lease.is_ours:
-            raise LeaseLost(lease.name, "released")
-        if lease.is_watched or lease.exchange is not None or lease.is_releasing:
-            await self._wait_for_others(lease)
-        if lease.is_given_back:
-            return
-        is_repeated = lease.ended == "released"
-        loss = lease.loss()
-        if loss is not None and not is_repeated:
-            lease.end(loss)
-            if loss != "taken":
-                # Nothing depends on it now, so it is not waited for either.
-                self._add_orphan(lease.name, lease.token, lease.ttl, look_again=False)
-            raise LeaseLost(lease.name, loss)
-        lease.end("released")
-        lease.is_releasing = True
-        started_at = self.clock.now()
-        try:
-            try:
-                reply = await self.store.release(lease.name, lease.token, lease.fence, lease.receipt)
-            except StoreUnavailable:
-                if self.clock.now() >= started_at + self.timeout:
-                    raise
-                reply = await self.retry(
-                    lambda: self.store.release(lease.name, lease.token, lease.fence, None), started_at
-                )
-                # Gone at the second request means that the first, whose reply was lost, has released it.
-                reply = reply if reply is Ended.TAKEN else DONE
-        except BaseException as error:
-            self.schedule_cleanup(
-                lease.name, lease.token, lease.ttl, was_silent=isinstance(error, StoreUnavailable)
-            )
-            raise
-        finally:
-            lease.is_releasing = False
-            if lease.exchange is not None:  # another caller wants to release it too, and waits for this one
-                lease.end_exchange()
-        if isinstance(reply, Ended) and not is_repeated:
-            lease.report_loss(reply.value)
-            raise LeaseLost(lease.name, reply.value)
-        lease.is_given_back = True
-
-    async def _wait_for_others(self, lease: LeaseState) -> None:
-        """Wait until no other request about ``lease`` is under way, and keep the renewer from starting one."""
-        try:
-            if lease.is_releasing:
-                await lease.begin_exchange(self.concurrency.signal()).wait()
-            await self.renewer.unwatch(lease)
-        except BaseException:
-            # No caller will release it after this, so the orphan cleaner does.
-            lease.end("released")
-            self.schedule_cleanup(lease.name, lease.token, lease.ttl, was_silent=False)
-            raise
+            return release(self, lease)
+        return self.observed("release", lease.name, lambda: release(self, lease), mode=lease.mode)
 
     def release_in_background(self, lease: LeaseState) -> None:
         """Release ``lease`` without waiting for it: the orphan cleaner does it."""
+        lease.is_watched = False
         if lease.ended is None:
             lease.end("released")
         self.schedule_cleanup(lease.name, lease.token, lease.ttl, was_silent=False)
+
+    def _discard(self, lease: LeaseState) -> None:
+        """Release a lease that its caller never got, because a signal handler raised."""
+        # First, and without a call, so that nothing can come before it: no lease is renewed that no caller has.
+        lease.renews = False
+        self.release_in_background(lease)
+
+    def _discard_grant(self, name: str, token: str, ticket: int, ttl: float) -> None:
+        """Release a grant that the store may have made, without a lease in this client."""
+        self.notifications.unregister(ticket)
+        self.schedule_cleanup(name, token, ttl, was_silent=False)
 
     def abandon(self, lease: LeaseState) -> None:
         """Stop renewing ``lease`` without releasing it: it ends with its ttl."""
@@ -421,13 +408,20 @@ class Engine(Generic[L]):
     async def close(self) -> None:
         """Stop renewing, after a bounded wait for the clean-up. Leases that are still held end with their ttl."""
         self._is_closed = True
-        self.waiter_poller.stop()
         self.lease_checker.stop()
         try:
+            self.waiter_poller.stop()
             await self._orphan_cleaner.wait_until_clean(self.timeout)
         finally:
-            self.renewer.stop()
-            self._orphan_cleaner.stop()
+            self.stop()
+
+    def stop(self) -> None:
+        """End the background work without waiting for anything."""
+        self._is_closed = True
+        self.renewer.stop()
+        self.waiter_poller.stop()
+        self.lease_checker.stop()
+        self._orphan_cleaner.stop()
 
     def grant_terms(
         self, ttl: float, holder: Holder | None, max_hold: float | None, floor: int | None
@@ -464,10 +458,11 @@ class Engine(Generic[L]):
         *,
         mode: Mode | None = None,
         notes: Notes | None = None,
+        undo: Callable[[T], None] | None = None,
     ) -> Coroutine[Any, Any, T]:
-        """Do ``work`` as an operation that observers see."""
+        """Do ``work`` as an operation that observers see; ``undo`` its result if they are interrupted."""
         operation = Operation(self.kind, verb, name, mode)
-        return observed(self.observers, self.clock.now, operation, work, notes=notes)
+        return observed(self.observers, self.clock.now, operation, work, notes=notes, undo=undo)
 
     def schedule_cleanup(self, name: str, token: str, ttl: float, *, was_silent: bool) -> None:
         """Have the orphan cleaner release a grant that the store may hold.
@@ -475,9 +470,10 @@ class Engine(Generic[L]):
         On a connection that still answers, one release is enough: the store handles it after the request. If the
         store was silent, or keeps no order, the request may arrive later than the release, which is then repeated.
         """
-        self._add_orphan(name, token, ttl, look_again=was_silent or not self.store.keeps_order)
+        self.add_orphan(name, token, ttl, look_again=was_silent or not self.store.keeps_order)
 
-    def _add_orphan(self, name: str, token: str, ttl: float, *, look_again: bool) -> None:
+    def add_orphan(self, name: str, token: str, ttl: float, *, look_again: bool) -> None:
+        """Have the orphan cleaner release a grant; ``look_again`` repeats it later."""
         if self._is_closed:
             return  # the cleaner has been stopped; the grant ends with its ttl
         self._orphan_cleaner.add(Orphan(name, token, until=self.clock.now() + ttl, look_again=look_again))

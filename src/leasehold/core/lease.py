@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold.core.observer import LeaseEnded, LossFound, Renewed
 from leasehold.core.replies import Taken
-from leasehold.errors import Holder, LeaseLost, LossReason
+from leasehold.core.turns import run_in_turn
+from leasehold.errors import Holder, LeaseLost, LossReason, StoreUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from leasehold.core.engine import Engine
     from leasehold.core.observer import Outcome
     from leasehold.core.ports import Signal
     from leasehold.core.replies import Mode, Notification
+
+
+T = TypeVar("T")
+
+# The longest wait for the turn of another request about a lease, in timeouts: one that is repeated until the timeout
+# has passed, connects anew in its last try, and is sent with the source of its script. More is a deadlock: a signal
+# handler that calls a verb of the very lease whose request it has interrupted.
+_TURN_TIMEOUTS = 5
 
 
 class LeaseState:
@@ -39,7 +50,11 @@ class LeaseState:
     unsettled_until: float = 0.0
     failures: int = 0
     held_from: float | None = None
-    exchange: Signal | None = None
+    exchanges: list[Signal] | None = None
+    """Those that send a request about the lease, in the order in which they came: the first is under way."""
+    is_used_by_threads: bool = False
+    """Whether it may be renewed and released by several threads at once."""
+    release_ended: Signal | None = None
     lost_signal: Signal | None = None
     group_signal: Signal | None = None
 
@@ -118,25 +133,62 @@ class LeaseState:
         if reason is not None:
             raise LeaseLost(self.name, reason)
 
-    def begin_exchange(self, mine: Signal) -> Signal:
-        """Take the turn to send a request about this lease; return the signal of the turn, ``mine`` or another's.
+    def ensure_exchanges(self) -> list[Signal]:
+        """Return the queue of turns to send a request about this lease; see `leasehold.core.turns`.
 
-        Two renewals at once, over two sockets, could be applied in either order. One atomic step, because
+        Two renewals at once, over two sockets, could be applied in either order. Created in one atomic step, because
         the renewer of the blocking client is another thread.
         """
-        return self.__dict__.setdefault("exchange", mine)
+        exchanges = self.exchanges
+        return self.__dict__.setdefault("exchanges", []) if exchanges is None else exchanges
 
-    def end_exchange(self) -> None:
-        """Give the turn back, wake those that wait for it, and make up for a renewal that was due during the turn."""
-        ended = self.__dict__.pop("exchange", None)
-        if ended is not None:
-            ended.set()
+    def run_in_turn(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
+        """Run ``work``, which sends requests about the lease, while no other request about it is under way.
+
+        `StoreUnavailable` if another one goes on for too long.
+        """
+        engine = self._engine
+        return run_in_turn(
+            self.ensure_exchanges(),
+            engine.concurrency.signal(),
+            work,
+            clock=engine.clock,
+            timeout=_TURN_TIMEOUTS * engine.timeout,
+            too_late=self._no_turn,
+            on_end=self.make_up_for_renewal,
+        )
+
+    def _no_turn(self) -> StoreUnavailable:
+        at_most = _TURN_TIMEOUTS * self._engine.timeout
+        return StoreUnavailable(
+            f"another request about the lease of {self.name!r} has been under way for {at_most:g} s"
+        )
+
+    def make_up_for_renewal(self) -> None:
+        """At the end of a turn: have the lease renewed if that was due during the turn."""
         if self.is_due:
             self.is_due = False
             self._engine.renewer.renew_now(self)
 
+    async def wait_for_release(self) -> None:
+        """Wait until a release that another task has under way ends."""
+        if self.release_ended is None:
+            self.release_ended = self._engine.concurrency.signal()
+        await self.release_ended.wait()
+
+    def is_first_release(self) -> bool:
+        """Return True to the first of all callers, in one atomic step, because threads may release it at once."""
+        mine = object()
+        return self.__dict__.setdefault("first_release", mine) is mine
+
+    def end_release(self) -> None:
+        """Wake those that wait for the end of a release."""
+        ended, self.release_ended = self.release_ended, None
+        if ended is not None:
+            ended.set()
+
     def ensure_lost_signal(self, new: Signal) -> Signal:
-        """Return the signal that is set at the end; ``new`` if there was none. Atomic, as `begin_exchange` is."""
+        """Return the signal that is set at the end; ``new`` if there was none. Atomic, as `ensure_exchanges` is."""
         return self.__dict__.setdefault("lost_signal", new)
 
     def extend(self, valid_until: float) -> None:

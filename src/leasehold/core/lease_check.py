@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.core.background import end_started, report_unexpected, start_once
+from leasehold.core.background import BackgroundLoop, report_unexpected
 from leasehold.core.backoff import Backoff
 from leasehold.core.replies import Ended, LeaseKey
 from leasehold.errors import StoreError, StoreUnavailable
@@ -36,6 +36,8 @@ class LeaseChecker:
         self._clock = clock
         self._random = random
         self._concurrency = concurrency
+        self._loop = BackgroundLoop(concurrency, self.run)
+        self._added = concurrency.signal()
         self._stopped = concurrency.signal()
         self._is_stopped = False
         # A dict, because `add` may be called from another thread, and repeatedly for one lease.
@@ -45,36 +47,31 @@ class LeaseChecker:
     def add(self, lease: LeaseState) -> None:
         """Check ``lease`` soon."""
         self._pending[lease] = None
-        self._start()
+        self._added.set()
+        self._loop.start()
 
     def stop(self) -> None:
         """End `run` soon."""
         self._is_stopped = True
         self._stopped.set()
-
-    def _start(self) -> None:
-        if start_once(self, "run"):
-            self._concurrency.background(self.run)
+        self._added.set()
 
     async def run(self) -> None:
-        """Work until nothing is left to check, or until stopped."""
+        """Work until stopped."""
         tries = 0
-        try:
-            while not self._is_stopped:
-                batch = self._next_batch()
-                if batch and await self._check(batch):
-                    tries = 0
-                elif batch or self._postponed:
-                    tries += 1
-                    await self._stopped.wait(_BACKOFF.pause(tries, self._random.fraction()))
-                    self._pending.update(self._postponed)
-                    self._postponed.clear()
-                else:
-                    break
-        finally:
-            end_started(self, "run")
-        if self._pending and not self._is_stopped:
-            self._start()  # added after the last look, when this was still known as started
+        while not self._is_stopped:
+            self._added.clear()
+            batch = self._next_batch()
+            if batch and await self._check(batch):
+                tries = 0
+            elif batch or self._postponed:
+                tries += 1
+                # Not ended by another lease that is added, or these pauses would limit nothing.
+                await self._stopped.wait(_BACKOFF.pause(tries, self._random.fraction()))
+                self._pending.update(self._postponed)
+                self._postponed.clear()
+            elif not self._is_stopped:
+                await self._added.wait()
 
     def _next_batch(self) -> list[LeaseState]:
         batch: list[LeaseState] = []
@@ -94,7 +91,7 @@ class LeaseChecker:
             elif isinstance(reply, Ended):
                 # A request under way may have ended it without a loss: an upgrade, or the end of a `once`. The turn is
                 # not taken for the check, because a silent store would then delay a renewal over another socket.
-                if lease.exchange is not None:
+                if lease.exchanges:
                     self._postponed[lease] = None
                 else:
                     lease.end(lease.loss() or reply.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core import validation
@@ -111,11 +112,19 @@ async def release_each(engine: Engine[L], leases: Sequence[L]) -> None:
             failure = failure or error
         except BaseException:
             # Cancelled: the caller does not wait for the rest, so the orphan cleaner releases them.
-            for other in leases[number + 1 :]:
-                engine.release_in_background(other)
+            release_in_background(engine, leases[number + 1 :])
             raise
     if failure is not None:
         raise failure
+
+
+def release_in_background(engine: Engine[L], leases: Sequence[L]) -> None:
+    """Release each of ``leases`` without waiting for it."""
+    # First, and without a call: an exception of a signal handler leaves none that is renewed without an owner.
+    for lease in leases:
+        lease.renews = False
+    for lease in leases:
+        engine.release_in_background(lease)
 
 
 def acquire_all(
@@ -139,6 +148,7 @@ def acquire_all(
         ", ".join(names),
         lambda: _acquire_all(engine, names, ttl, wait, mode, holder, renew, max_hold, floor),
         mode=mode,
+        undo=partial(release_in_background, engine),
     )
 
 
@@ -203,23 +213,25 @@ async def try_acquire_all(
         for request in requests:
             engine.schedule_cleanup(request.name, request.token, asked_ttl, was_silent=True)
 
+    leases: list[L] = []
     try:
         grants = await retry.run(ask)
+        if grants is None:
+            if retry.was_silent:  # an earlier request, whose reply was lost, may have been granted
+                clean_up()
+            return None
+        for (name, token, ticket, *_, mode), grant in zip(requests, grants, strict=True):
+            shown = owners[name].holder
+            leases.append(
+                engine.new_lease(name, token, ticket, mode, shown, ttl, grant, renew=renew, max_hold=max_hold)
+            )
     except BaseException as error:
+        release_in_background(engine, leases)
         # A refusal that comes after silence says nothing of the request before it.
         if retry.was_silent or not isinstance(error, StoreRefused | InvalidRequest):
             clean_up()
         raise
-    if grants is None:
-        if retry.was_silent:  # an earlier request, whose reply was lost, may have been granted
-            clean_up()
-        return None
-    return [
-        engine.new_lease(
-            name, token, ticket, mode, owners[name].holder, ttl, grant, renew=renew, max_hold=max_hold
-        )
-        for (name, token, ticket, *_, mode), grant in zip(requests, grants, strict=True)
-    ]
+    return leases
 
 
 async def acquire_in_turn(
@@ -265,7 +277,6 @@ async def acquire_in_turn(
             await release_each(engine, list(held.values()))
         raise
     except BaseException:
-        for lease in held.values():
-            engine.release_in_background(lease)
+        release_in_background(engine, list(held.values()))
         raise
     return [held[name] for name in names]

@@ -247,10 +247,12 @@ async def observed(
     *,
     notes: Notes | None = None,
     judge: Callable[[T], Outcome] | None = None,
+    undo: Callable[[T], None] | None = None,
 ) -> T:
     """Do ``work``, and report its beginning and its end to the observer, if there is one.
 
-    ``judge`` turns a result into an outcome, where it may be a refusal.
+    ``judge`` turns a result into an outcome, where it may be a refusal. ``undo`` gets a result that the caller does not
+    get, because a signal handler raises while the end is reported.
     """
     observer = observers.observer
     if observer is None:
@@ -262,7 +264,12 @@ async def observed(
     except BaseException as error:
         end(_result(outcome_of(error), now(), began_at, notes, error))
         raise
-    end(_result("success" if judge is None else judge(result), now(), began_at, notes))
+    try:
+        end(_result("success" if judge is None else judge(result), now(), began_at, notes))
+    except BaseException:
+        if undo is not None:
+            undo(result)
+        raise
     return result
 
 

@@ -63,7 +63,7 @@ class Once:
         is not released, so that the work does not run again before the lease has ended in the store too. Raises
         `LeaseLost` if it had ended there before: another caller may have run the work since, and its result counts.
         """
-        done = self._unfinished[lease] = self._engine.concurrency.signal()
+        done = self._engine.concurrency.signal()
         failures: list[Exception] = []
 
         async def keep() -> None:
@@ -72,11 +72,16 @@ class Once:
             except Exception as error:  # noqa: BLE001 - raised below
                 failures.append(error)
             finally:
-                del self._unfinished[lease]
+                self._unfinished.pop(lease, None)
                 done.set()
 
-        # Not in the caller itself, whose cancellation would end it half-way.
-        self._engine.concurrency.spawn(keep())
+        try:
+            self._unfinished[lease] = done
+            # Not in the caller itself, whose cancellation would end it half-way.
+            self._engine.concurrency.spawn(keep())
+        except BaseException:  # from a signal handler, perhaps before `keep` has begun
+            self._unfinished.pop(lease, None)
+            raise
         await done.wait()
         if failures:
             raise failures[0]
@@ -122,18 +127,16 @@ class Once:
 
     async def _keep_in_turn(self, lease: LeaseState, encoded: str, ttl: float) -> None:
         """Ask while no renewal is under way: one that comes after would find nothing, and call the lease lost."""
-        mine = self._engine.concurrency.signal()
-        while (turn := lease.begin_exchange(mine)) is not mine:
-            await turn.wait()
-        try:
+
+        async def keep() -> None:
             if not await self._results.keep(lease.name, lease.token, encoded, ttl):
                 lease.end("expired")
                 raise LeaseLost(lease.name, lease.ended or "expired")
             # Before the turn is given back, or the renewer would renew a lease that has ended.
             lease.is_given_back = True
             lease.end("released")
-        finally:
-            lease.end_exchange()
+
+        await lease.run_in_turn(keep)
 
     async def first_time(self, key: str, ttl: float) -> bool:
         """Return True for the first caller with this key, False for all others."""

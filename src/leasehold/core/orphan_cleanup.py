@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from leasehold.core.background import report_unexpected, start_once
+from leasehold.core.background import BackgroundLoop, report_unexpected
 from leasehold.core.replies import Done
 from leasehold.core.timer_queue import TimerQueue
 
@@ -48,14 +48,18 @@ class OrphanCleaner:
         self._timer_queue: TimerQueue[Orphan] = TimerQueue(
             clock, concurrency.signal(), is_live=lambda _when, _orphan: True
         )
+        self._loop = BackgroundLoop(concurrency, self.run)
 
     def add(self, orphan: Orphan) -> None:
         """Release ``orphan`` as soon as the store can be reached."""
-        if start_once(self, "run"):
-            self._concurrency.background(self.run)
-        self._in_doubt.add(orphan)
-        self._all_clean.clear()
-        self._timer_queue.put(self._clock.now(), orphan)
+        self._loop.start()
+        try:
+            self._in_doubt.add(orphan)
+            self._all_clean.clear()
+            self._timer_queue.put(self._clock.now(), orphan)
+        except BaseException:  # from a signal handler: `wait_until_clean` would wait for it in vain
+            self._in_doubt.discard(orphan)
+            raise
 
     async def wait_until_clean(self, timeout: float) -> bool:
         """Wait until nothing is in doubt; False if that takes longer than ``timeout``.

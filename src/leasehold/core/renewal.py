@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.core.background import report_unexpected, start_once
+from leasehold.core.background import BackgroundLoop, report_unexpected
 from leasehold.core.not_after import first_allowance
 from leasehold.core.observer import outcome_of
 from leasehold.core.replies import Done, Ended, NotAfter, Renewal, TooLate
@@ -49,14 +49,14 @@ class Renewer:
             is_live=lambda when, lease: lease.is_watched and lease.check_at == when,
             slack=_SLACK,
         )
+        self._loop = BackgroundLoop(concurrency, self.run)
 
     def watch(self, lease: LeaseState, *, granted: float | None = None) -> None:
         """Renew ``lease`` from now on if it wants that, and end it when it is lost.
 
         ``granted`` is the time for which it was granted or renewed last, if that is not its ttl.
         """
-        if start_once(self, "run"):
-            self._concurrency.background(self.run)
+        self._loop.start()
         lease.is_watched = True
         lease.is_due = False
         granted = granted or lease.ttl
@@ -67,13 +67,6 @@ class Renewer:
         """Renew ``lease``, whose renewal was due while another request about it was under way."""
         if lease.is_watched:
             self._schedule(self._clock.now(), lease)
-
-    async def unwatch(self, lease: LeaseState) -> None:
-        """Neither renew ``lease`` nor end it from now on. On return no renewal is under way."""
-        lease.is_watched = False
-        renewal = lease.exchange
-        if renewal is not None:
-            await renewal.wait()
 
     def stop(self) -> None:
         """End `run` soon."""
@@ -109,18 +102,23 @@ class Renewer:
         # The turn is taken now and not when the task starts: a release in between must wait for us.
         mine = self._concurrency.signal()
         batch = [lease for lease in due if self._has_turn(lease, mine)]
-        self._concurrency.spawn(self._renew(batch))
+        self._concurrency.spawn(self._renew(batch, mine))
 
     def _has_turn(self, lease: LeaseState, mine: Signal) -> bool:
         """Return whether the turn is ours; if not, the lease calls `renew_now` when it is over."""
         # Noted before asking: the turn may be given back in another thread, which looks at this after that.
         lease.is_due = True
-        if lease.begin_exchange(mine) is not mine:
+        turns = lease.ensure_exchanges()
+        turns.append(mine)
+        if turns[0] is not mine:
+            turns.remove(mine)
+            if lease.is_due:  # if a signal handler raises before its caller calls `renew_now`
+                self._schedule(self._retry_at(lease, self._clock.now()), lease)
             return False
         lease.is_due = False
         return True
 
-    async def _renew(self, batch: list[LeaseState]) -> None:
+    async def _renew(self, batch: list[LeaseState], mine: Signal) -> None:
         try:
             sent_at = self._clock.now()
             wanted = [lease for lease in batch if lease.is_watched and self._is_settled(lease, sent_at)]
@@ -131,7 +129,10 @@ class Renewer:
                     self._record(lease, reply, sent_at + trusted_for(renewal.ttl))
         finally:
             for lease in batch:
-                lease.end_exchange()
+                lease.ensure_exchanges().remove(mine)
+            mine.set()
+            for lease in batch:
+                lease.make_up_for_renewal()
 
     def _is_settled(self, lease: LeaseState, now: float) -> bool:
         """Return whether no earlier request can shorten ``lease`` any more; if one can, it is renewed after that."""
@@ -162,9 +163,12 @@ class Renewer:
             lease.report_renewal("success")
         else:
             lease.failures += 1
-            pause = min(lease.ttl * _RETRY_PART, _RETRY_AT_MOST) * (0.5 + 0.5 * self._random.fraction())
-            self._schedule(min(now + pause, lease.valid_until), lease)
+            self._schedule(self._retry_at(lease, now), lease)
             lease.report_renewal(outcome_of(reply), reply)
+
+    def _retry_at(self, lease: LeaseState, now: float) -> float:
+        pause = min(lease.ttl * _RETRY_PART, _RETRY_AT_MOST) * (0.5 + 0.5 * self._random.fraction())
+        return min(now + pause, lease.valid_until)
 
 
 def renewal_of(lease: LeaseState, now: float, ttl: float | None = None) -> Renewal:

@@ -43,9 +43,11 @@ class TimerQueue(Generic[T]):
 
     def put(self, when: float, item: T) -> None:
         """Make ``item`` due at ``when``."""
-        self._inbox.append((when, item))
-        if when < self._wakes_at or len(self._inbox) > _PILE:
-            self._alarm.set()
+        try:
+            self._inbox.append((when, item))
+        finally:  # a signal handler may raise after the append
+            if when < self._wakes_at or len(self._inbox) > _PILE:
+                self._alarm.set()
 
     def stop(self) -> None:
         """Make `due` return nothing from now on."""

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from leasehold.core.background import report_unexpected, start_once
+from leasehold.core.background import BackgroundLoop, report_unexpected
 from leasehold.core.replies import Granted, LockWaiters, QueueState
 from leasehold.core.validity import drifted, trusted_for
 from leasehold.errors import StoreUnavailable
@@ -125,7 +125,6 @@ class WaiterPoller:
         self._store = store
         self._clock = clock
         self._random = random
-        self._concurrency = concurrency
         self._interval = min(interval, MAX_POLL_INTERVAL)
         self._at_most = alive_for(interval) / 2
         self._waiters: dict[int, Waiter] = {}
@@ -134,6 +133,7 @@ class WaiterPoller:
         self._wakes_at = math.inf
         self._is_stopped = False
         self._must_poll = False
+        self._loop = BackgroundLoop(concurrency, self.run)
 
     async def wait(self, waiter: Waiter, timeout: float, remaining: float | None) -> bool:
         """Return True when something has happened to ``waiter``, False when ``timeout`` seconds pass first.
@@ -141,17 +141,16 @@ class WaiterPoller:
         ``remaining`` is the rest of the current hold: when it ends, it is time to poll, in case a notification is lost.
         """
         self._check_open()
-        self._waiters[waiter.ticket] = waiter
-        waiter.poller = self
-        # The next poll may have been planned for other waiters, with longer intervals.
-        soon = remaining if waiter.interval is None else min(waiter.interval, remaining or math.inf)
-        expires_at = self._clock.now() + (soon or self._interval) + _AFTER_EXPIRY
-        self._expires_at[waiter.name] = expires_at
-        if expires_at < self._wakes_at:
-            self._alarm.set()
-        if start_once(self, "run"):
-            self._concurrency.background(self.run)
         try:
+            self._waiters[waiter.ticket] = waiter
+            waiter.poller = self
+            # The next poll may have been planned for other waiters, with longer intervals.
+            soon = remaining if waiter.interval is None else min(waiter.interval, remaining or math.inf)
+            expires_at = self._clock.now() + (soon or self._interval) + _AFTER_EXPIRY
+            self._expires_at[waiter.name] = expires_at
+            if expires_at < self._wakes_at:
+                self._alarm.set()
+            self._loop.start()
             has_changed = await waiter.signal.wait(None if timeout == math.inf else timeout)
         finally:
             self._waiters.pop(waiter.ticket, None)

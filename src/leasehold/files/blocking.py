@@ -12,7 +12,7 @@ from leasehold.errors import InvalidRequest
 from leasehold.files.info import file_info
 from leasehold.files.lock_store import FileLockStore
 from leasehold.files.sessions import read_write, release
-from leasehold.files.sessions.acquire import acquire_all, acquire_one, make_terms
+from leasehold.files.sessions.acquire import acquire_all, acquire_one, discard, make_terms
 from leasehold.files.sessions.co_editing import CoEditing
 from leasehold.files.sessions.context import DEFAULT, SessionContext, check_purpose
 from leasehold.files.sessions.credentials import Secret, check_session_id
@@ -184,7 +184,11 @@ class Session:
 
     def _acquire_all(self, paths: Iterable[Path], terms: Any) -> FileLeases:
         holds, spellings = run_sync(acquire_all(self._core, paths, terms))
-        return FileLeases(self._core.engine, holds, spellings)
+        try:
+            return FileLeases(self._core.engine, holds, spellings)
+        except BaseException:  # from a signal handler
+            discard(self._core, holds)
+            raise
 
     def release(self, path: Path) -> bool:
         """Release the file; see `leasehold.files.Session.release`."""

@@ -23,7 +23,8 @@ class OutageTracker:
     """
 
     def __init__(self) -> None:
-        self._turn = threading.Lock()
+        # Released by its owner only, and not in a `with`: see `leasehold.runtime.thread_runtime` for the reason.
+        self._turn = threading.RLock()
         self._since: float | None = None
         self._over_at = float("-inf")
         self._failures = 0
@@ -35,7 +36,8 @@ class OutageTracker:
 
     def record_failure(self, began_at: float) -> bool:
         """Record a call without an answer; True if it is the first sign of an outage."""
-        with self._turn:
+        try:
+            self._turn.acquire()
             if self._since is not None:
                 self._failures += 1
                 return False
@@ -43,13 +45,24 @@ class OutageTracker:
                 return False  # it belongs to an outage that has been reported as over
             self._since, self._failures = self.now(), 1
             return True
+        finally:
+            try:  # noqa: SIM105 - a signal handler may raise before a function of Python, but not before `release`
+                self._turn.release()
+            except RuntimeError:  # interrupted before it was acquired
+                pass
 
     def record_answer(self, began_at: float) -> Outage | None:
         """Record a call that was answered; the outage that this ends, if there was one."""
-        with self._turn:
+        try:
+            self._turn.acquire()
             if self._since is None or began_at < self._since:
                 return None
             self._over_at = self.now()
             over = Outage(self._over_at - self._since, self._failures)
             self._since = None
             return over
+        finally:
+            try:  # noqa: SIM105 - a signal handler may raise before a function of Python, but not before `release`
+                self._turn.release()
+            except RuntimeError:  # interrupted before it was acquired
+                pass

@@ -56,10 +56,10 @@ class Command:
         tail = b"" if not others else self._tails.get(others) or self._make_tail(others)
         return b"%b$%d\r\n%b\r\n%b" % (head, len(first), first, tail)
 
-    def words(self, name: str, arguments: tuple[Word, ...]) -> tuple[Word, ...]:
+    def words(self, name: str, arguments: tuple[Word, ...]) -> tuple[bytes | str, ...]:
         """The command for a driver that encodes by itself."""
         lock = key_of(self._namespace, name)
-        return (*self._opening, *[lock + suffix for suffix in self._suffixes], *arguments)
+        return codec.text_of((*self._opening, *[lock + suffix for suffix in self._suffixes], *arguments))
 
     def _make_head(self, name: str) -> bytes:
         lock = key_of(self._namespace, name)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold.core.lease import LeaseState
-from leasehold.core.multi_lock import acquire_in_turn, try_acquire_all
+from leasehold.core.multi_lock import acquire_in_turn, release_in_background, try_acquire_all
 from leasehold.errors import LockBusy, StoreUnavailable
 from leasehold.files.sessions.claims import lock_mode, lock_names, mark_held
 from leasehold.files.sessions.conflicts import busy_error
@@ -104,10 +104,31 @@ async def record_held(
 
 async def _attempt(session: AnySession, access: Access, files: Sequence[FileId], terms: Terms) -> list[Any]:
     paths = ", ".join(file.path for file in files)
-    return await session.context.run_attempt(access, paths, lambda: _acquire(session, files, access, terms))
+    held: list[HeldFile[Any]] = []
+    try:
+        return await session.context.run_attempt(
+            access, paths, lambda: _acquire(session, files, access, terms, held)
+        )
+    except BaseException:
+        discard(session, held)
+        raise
 
 
-async def _acquire(session: AnySession, files: Sequence[FileId], access: Access, terms: Terms) -> list[Any]:
+def discard(session: AnySession, holds: Sequence[HeldFile[Any]]) -> None:
+    """Release files in the background that the caller did not get, because a signal handler raised."""
+    for hold in holds:
+        hold.release_in_background()
+        session.held.pop(hold.entry.field, None)
+
+
+async def _acquire(
+    session: AnySession,
+    files: Sequence[FileId],
+    access: Access,
+    terms: Terms,
+    held: list[HeldFile[Any]],
+) -> list[Any]:
+    """Return the files, held; ``held`` has them too."""
     await session.context.limits.check(session.session_id, access)
     engine, identity, store = session.engine, session.identity, session.store
     started_at = engine.clock.now()
@@ -137,10 +158,11 @@ async def _acquire(session: AnySession, files: Sequence[FileId], access: Access,
                 terms.renew,
                 owners=identity.own(entries),
             )
-        return await record_held(session, entries, leases, access, trimmed=terms.trimmed)
+        held += await record_held(session, entries, leases, access, trimmed=terms.trimmed)
     except BaseException as error:
-        for lease in leases or ():
-            engine.release_in_background(lease)
+        release_in_background(engine, leases or ())
+        for entry in entries:
+            session.held.pop(entry.field, None)
         asked = [*before, *entries]
         if isinstance(error, LockBusy):
             await ignore_failure(store.remove(asked))
@@ -155,6 +177,7 @@ async def _acquire(session: AnySession, files: Sequence[FileId], access: Access,
         else:  # cancelled: the caller does not wait for it
             engine.concurrency.spawn(ignore_failure(_undo(session, versions)))
         raise
+    return held
 
 
 async def _undo(session: AnySession, versions: Sequence[Sequence[Entry]]) -> None:

@@ -6,7 +6,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core.lease import LeaseState
-from leasehold.core.multi_lock import acquire_in_turn, release_each
+from leasehold.core.multi_lock import acquire_in_turn, release_each, release_in_background
 from leasehold.core.replies import Owner
 from leasehold.errors import InvalidRequest, LockBusy
 from leasehold.files.sessions.claims import shorten_path
@@ -54,8 +54,12 @@ class CoEditing(Generic[L, H]):
             leases = await context.watch_outage(work)
         except LockBusy as busy:
             raise busy_error(busy, file.path, session=None, wait=wait) from busy
-        verbs = FileVerbs(self._release, _upgrade, context.trim_ttl)
-        return self._make_lease(engine, leases, verbs, entry, trimmed=trimmed)
+        try:
+            verbs = FileVerbs(self._release, _upgrade, context.trim_ttl)
+            return self._make_lease(engine, leases, verbs, entry, trimmed=trimmed)
+        except BaseException:  # from a signal handler
+            release_in_background(engine, leases)
+            raise
 
     async def _release(self, hold: HeldFile[Any]) -> None:
         await self._context.watch_outage(release_each(self._context.engine, list(hold)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core.lease import LeaseState
-from leasehold.core.multi_lock import LeasesState
+from leasehold.core.multi_lock import LeasesState, release_in_background
 from leasehold.errors import LeaseLost
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 L = TypeVar("L", bound=LeaseState)
 
+# The wake-up at the end of an upgrade may be lost to the exception of a signal handler.
+_LOOK_AGAIN = 0.5
 _TAKEN = "another process of its session has restored it, or its lock was taken by force"
 
 
@@ -44,8 +46,6 @@ class HeldFile(LeasesState[L]):
     It counts as held only while all of them are. ``trimmed``: a longer ttl was requested than is allowed.
     """
 
-    upgrading: Signal | None = None
-
     def __init__(
         self, engine: Engine[L], leases: Sequence[L], verbs: FileVerbs, entry: Entry, *, trimmed: bool
     ) -> None:
@@ -55,6 +55,8 @@ class HeldFile(LeasesState[L]):
         self.entry = entry
         self.trimmed = trimmed
         self.is_forgotten = False
+        self.upgrades: list[Signal] = []
+        """Those that upgrade it, in the order in which they came: one at a time; see `leasehold.core.turns`."""
         self._is_releasing = False
         self._release_begun = engine.concurrency.signal()
 
@@ -128,14 +130,6 @@ class HeldFile(LeasesState[L]):
         self._group = group
         self._lost = lost
 
-    def begin_upgrade(self, mine: Signal) -> Signal:
-        """Begin the turn ``mine`` unless one is under way; the turn that is. One atomic step, because of threads."""
-        return self.__dict__.setdefault("upgrading", mine)
-
-    def end_upgrade(self) -> None:
-        """End the turn, and wake those that wait for it."""
-        self.__dict__.pop("upgrading").set()
-
     async def stop_upgrading(self) -> None:
         """On return no upgrade is under way, and none begins: the leases that it has now are those to release."""
         # Set before looking: an upgrade takes its turn first, and looks at this after that.
@@ -143,8 +137,8 @@ class HeldFile(LeasesState[L]):
         self._release_begun.set()
         try:
             # In a forked child it is the parent's upgrade, whose end would never be signalled here.
-            while (turn := self.upgrading) is not None and all(lease.is_ours for lease in self):
-                await turn.wait()
+            while (turns := self.upgrades.copy()) and all(lease.is_ours for lease in self):
+                await turns[0].wait(_LOOK_AGAIN)
         except BaseException:
             self.release_in_background()  # otherwise they would stay held, because this release ends here
             raise
@@ -160,8 +154,7 @@ class HeldFile(LeasesState[L]):
 
     def release_in_background(self) -> None:
         """Release its leases in the background."""
-        for lease in self:
-            self._engine.release_in_background(lease)
+        release_in_background(self._engine, list(self))
 
     def exchange(self, old: L, new: L) -> None:
         """Hold ``new`` in the place of ``old``."""

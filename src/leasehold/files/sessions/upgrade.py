@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from leasehold.core import validation
 from leasehold.core.acquire import late_grant, trusted_grant
 from leasehold.core.lease import LeaseState
+from leasehold.core.multi_lock import release_in_background
 from leasehold.core.not_after import NotAfterRetry
+from leasehold.core.turns import run_in_turn
 from leasehold.errors import LeaseLost, LockBusy, StoreRefused
 from leasehold.files.lock_store import UpgradeConflict
 from leasehold.files.sessions.claims import mark_held
@@ -23,8 +25,6 @@ from leasehold.files.sessions.held_file import lost_file
 from leasehold.files.sessions.session_store import EntryChange, unchanged_or_absent
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from leasehold.core.acquire import TrustedGrant
     from leasehold.core.engine import Engine
     from leasehold.core.replies import NotAfter, Owner
@@ -44,22 +44,29 @@ async def upgrade_file(session: AnySession, hold: HeldFile[Any], wait: float | N
 
 async def _upgrade_in_turn(session: AnySession, hold: HeldFile[Any], wait: float | None) -> None:
     """Run one upgrade of a hold at a time; a second one finds it done, or continues where the first one stopped."""
-    clock, own_turn = session.engine.clock, session.engine.concurrency.signal()
-    give_up_at = None if wait is None else clock.now() + wait
-    while True:
+    engine = session.engine
+    clock = engine.clock
+    give_up_at = math.inf if wait is None else clock.now() + wait
+
+    def busy() -> Exception:
+        name = hold.entry.names[0]
+        error = LockBusy(name, holder=hold[name].holder, mode="shared")
+        return busy_error(error, hold.path, session=session.session_id, wait=wait)
+
+    async def upgrade() -> None:
         hold.check()
-        left = None if give_up_at is None else max(0.0, give_up_at - clock.now())
-        if (turn := hold.begin_upgrade(own_turn)) is own_turn:
-            break
-        if not await turn.wait(left):
-            name = hold.entry.names[0]
-            busy = LockBusy(name, holder=hold[name].holder, mode="shared")
-            raise busy_error(busy, hold.path, session=session.session_id, wait=wait)
-    try:
         if hold.mode == "read":
-            await _upgrade(session, hold, left)
-    finally:
-        hold.end_upgrade()
+            await _upgrade(session, hold, None if wait is None else max(0.0, give_up_at - clock.now()))
+
+    hold.check()
+    await run_in_turn(
+        hold.upgrades,
+        engine.concurrency.signal(),
+        upgrade,
+        clock=clock,
+        timeout=math.inf if wait is None else wait,
+        too_late=busy,
+    )
 
 
 async def _upgrade(session: AnySession, hold: HeldFile[Any], wait: float | None) -> None:
@@ -120,12 +127,26 @@ async def _upgrade_lease(
     """
     ticket = engine.notifications.new_ticket()
     give_up_at = math.inf if wait is None else engine.clock.now() + wait
+    granted: list[L] = []
     try:
         while True:
             hold.check_not_releasing()
             left = max(0.0, give_up_at - engine.clock.now())
-            request = _request(engine, store, lease, own, ticket, ttl, min(left, validation.MAX_WAIT))
-            reply = await _run_exclusively(engine, hold, lease, request)
+
+            async def ask(left: float = left) -> L | UpgradeConflict:
+                reply = await _request(
+                    engine, store, lease, own, ticket, ttl, min(left, validation.MAX_WAIT), granted
+                )
+                if isinstance(reply, LeaseState):
+                    # In this order, so that the hold never has a lease that has ended; and before the turn is over,
+                    # or a renewal would be sent for a lease that is gone.
+                    hold.exchange(lease, reply)
+                    lease.end("released")
+                    lease.is_given_back = True
+                return reply
+
+            # While no other request for the lease is under way: a renewal that comes after would find nothing.
+            reply = await lease.run_in_turn(ask)
             if isinstance(reply, LeaseState):
                 return None
             if reply.is_deadlock:
@@ -144,37 +165,24 @@ async def _upgrade_lease(
                 min(left, engine.backoff.cap * (0.5 + 0.5 * engine.random.fraction()))
             )
     except BaseException:
+        if granted:
+            # A signal handler has raised, and the reader's lease has ended: neither may count from here on.
+            release_in_background(engine, [*granted, lease])
         _leave_queue(engine, lease, own)
         raise
 
 
-async def _run_exclusively(
-    engine: Engine[L], hold: HeldFile[L], lease: L, request: Coroutine[Any, Any, L | UpgradeConflict]
-) -> L | UpgradeConflict:
-    """Send the request while no other one for the lease is under way: a renewal that comes after would find nothing."""
-    own_turn = engine.concurrency.signal()
-    try:
-        while (turn := lease.begin_exchange(own_turn)) is not own_turn:
-            await turn.wait()
-    except BaseException:
-        request.close()
-        raise
-    try:
-        reply = await request
-        if isinstance(reply, LeaseState):
-            # In this order, so that the hold never has a lease that has ended; and before the turn is over, or a
-            # renewal would be sent for a lease that is gone.
-            hold.exchange(lease, reply)
-            lease.end("released")
-            lease.is_given_back = True
-        return reply
-    finally:
-        lease.end_exchange()
-
-
 async def _request(
-    engine: Engine[L], store: FileLockStore, lease: L, own: Owner, ticket: int, ttl: float, wait: float
+    engine: Engine[L],
+    store: FileLockStore,
+    lease: L,
+    own: Owner,
+    ticket: int,
+    ttl: float,
+    wait: float,
+    granted: list[L],
 ) -> L | UpgradeConflict:
+    """Send the request; add the lease that it got to ``granted``, and return it."""
     encoded = validation.encode_holder(own.holder)
     retry = NotAfterRetry(engine)
 
@@ -206,9 +214,12 @@ async def _request(
         raise LeaseLost(lease.name, "expired")
     if isinstance(reply, UpgradeConflict):
         return reply
-    return engine.new_lease(
-        lease.name, own.token, ticket, "exclusive", own.holder, ttl, reply, renew=lease.renews
+    granted.append(
+        engine.new_lease(
+            lease.name, own.token, ticket, "exclusive", own.holder, ttl, reply, renew=lease.renews
+        )
     )
+    return granted[0]
 
 
 def _leave_queue(engine: Engine[L], lease: L, own: Owner) -> None:

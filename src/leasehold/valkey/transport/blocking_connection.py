@@ -47,10 +47,13 @@ class BlockingConnection:
         self.deletes_if_equal = False
         self.may_ask_twice = False
         self.is_broken = False
+        self.is_exchanging = False
         self.generation: object = None
         try:
             self._socket = _connect(endpoint, timeout, track)
         except (OSError, UnicodeError) as error:  # a host name that cannot be encoded
+            if isinstance(error, OSError) and error_mapping.is_from_handler(error):
+                raise
             raise error_mapping.no_connection(endpoint, error) from error
         self._socket.settimeout(timeout)
 
@@ -84,33 +87,42 @@ class BlockingConnection:
     async def call(self, *words: Word) -> Reply:
         """The reply to any other command."""
         try:
+            self.is_exchanging = True
             return self._exchange([codec.pack(words)])[0]
         finally:
+            self.is_exchanging = False
             self._put_back(self)
 
     def _run(self, calls: Sequence[tuple[Command, str, tuple[Word, ...]]]) -> list[Reply]:
         try:
+            self.is_exchanging = True
             return self._exchange([command.pack(name, arguments) for command, name, arguments in calls])
         finally:
+            self.is_exchanging = False
             self._put_back(self)
 
     def _exchange(self, commands: Sequence[bytes]) -> list[Reply]:
         """Send ``commands`` in one piece and read their replies.
 
         Any interruption breaks the connection: after half an exchange, every later reply would be matched
-        to the wrong request.
+        to the wrong request. So it counts as broken until the last reply has been read, whatever comes in between.
         """
+        self.is_broken = True
         try:
             self._socket.sendall(b"".join(commands))
             replies = [self._read_reply() for _ in commands]
             if self._reader.gets() is not codec.NOTHING:
                 raise ConnectionError("a reply without a request")
-        except TimeoutError as error:
+        except OSError as error:
             self.close()
+            if error_mapping.is_from_handler(error):
+                raise
+            if not isinstance(error, TimeoutError):
+                raise error_mapping.no_reply(f"the connection to {self.name} was lost", error) from error
             raise error_mapping.no_reply(
                 f"no answer from {self.name} within {self._timeout:g} s", error
             ) from error
-        except (OSError, EOFError) as error:
+        except EOFError as error:
             self.close()
             raise error_mapping.no_reply(f"the connection to {self.name} was lost", error) from error
         except codec.ProtocolError as error:
@@ -121,6 +133,7 @@ class BlockingConnection:
         except BaseException:
             self.close()
             raise
+        self.is_broken = False
         return replies
 
     def receive(
@@ -207,6 +220,8 @@ def _connect_any(endpoint: Endpoint, timeout: float, track: Callable[[socket.soc
         try:
             return _connect_one(family, address, timeout, track)
         except OSError as error:
+            if error_mapping.is_from_handler(error):
+                raise
             failure = error
     raise failure
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
+from threading import get_ident
 from typing import TYPE_CHECKING
 
+from leasehold.core.background import BackgroundLoop
 from leasehold.errors import StoreRefused, StoreUnavailable
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import handshake
@@ -13,6 +14,7 @@ from leasehold.valkey.transport.protocols import RECONNECT_BACKOFF
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from leasehold.core.ports import Concurrency
     from leasehold.valkey.transport.blocking_connection import BlockingConnection
 
 # The thread ends as soon as its socket does; this is for a machine that is very busy.
@@ -32,6 +34,7 @@ class BlockingSubscriber:
         handle: Callable[[bytes], None],
         on_gap: Callable[[], None],
         fraction: Callable[[], float],
+        concurrency: Concurrency,
     ) -> None:
         self._connect = connect
         self._channel = channel
@@ -40,27 +43,45 @@ class BlockingSubscriber:
         self._fraction = fraction
         self._connection: BlockingConnection | None = None
         self._server = "the store"
-        self._is_stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="leasehold-subscriber", daemon=True)
-        self._thread.start()
+        self._is_stopped = False
+        self._stopped = concurrency.signal()
+        self._ended = concurrency.signal()
+        self._thread = 0
+        self._loop = BackgroundLoop(concurrency, self._run)
 
-    def stop(self) -> None:
-        """End the thread. On return the connection is closed."""
-        self._is_stopped.set()
+    def start(self) -> None:
+        """Start the thread, unless it has been started."""
+        self._loop.start()
+
+    def request_stop(self) -> None:
+        """End the thread soon."""
+        self._is_stopped = True
+        self._stopped.set()
         connection = self._connection
         if connection is not None:
             connection.shut_down()
-        if self._thread is not threading.current_thread():
-            self._thread.join(_STOP_TIMEOUT)
 
-    def _run(self) -> None:
+    async def stop(self) -> None:
+        """End the thread. On return the connection is closed."""
+        self.request_stop()
+        if self._thread != get_ident():
+            await self._ended.wait(_STOP_TIMEOUT)
+
+    async def _run(self) -> None:
+        self._thread = get_ident()
+        try:
+            await self._receive()
+        finally:
+            self._ended.set()
+
+    async def _receive(self) -> None:
         tries = 0
-        while not self._is_stopped.is_set():
+        while not self._is_stopped:
             try:
                 self._connection = connection = self._connect()
                 self._server = connection.name
                 tries = 0
-                if not self._is_stopped.is_set():
+                if not self._is_stopped:
                     connection.receive(notifications.channel_name(self._channel), self._handle, self._on_gap)
                 connection.close()
             except StoreRefused as refusal:
@@ -68,4 +89,4 @@ class BlockingSubscriber:
                 return
             except StoreUnavailable:
                 tries += 1
-                self._is_stopped.wait(RECONNECT_BACKOFF.pause(tries, self._fraction()))
+                await self._stopped.wait(RECONNECT_BACKOFF.pause(tries, self._fraction()))

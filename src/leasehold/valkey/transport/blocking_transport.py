@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from leasehold.core.validation import client_closed
-from leasehold.errors import StoreUnavailable
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import handshake
 from leasehold.valkey.transport.blocking_connection import BlockingConnection
 from leasehold.valkey.transport.blocking_subscriber import BlockingSubscriber
+from leasehold.valkey.transport.connection_limit import ConnectionLimit
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from leasehold.core.ports import Concurrency
     from leasehold.valkey.options import Options
     from leasehold.valkey.transport.handshake import ServerFacts
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 class BlockingTransport:
     """Implements `leasehold.valkey.transport.protocols.Transport` for threads.
 
-    A thread that talks has a connection to itself; idle ones wait for the next thread, the last used first.
+    A thread that talks has a connection to itself; idle ones wait for the next thread, the last used first. A connection
+    that a thread has lost to the exception of a signal handler, between getting it and using it, is in no list, so it
+    is closed when the exception is forgotten.
     """
 
     connection = None
@@ -32,26 +35,40 @@ class BlockingTransport:
 
     keeps_order = False
 
+    _subscriber: BlockingSubscriber | None = None
+
     def __init__(
-        self, options: Options, *, clock: Callable[[], float], fraction: Callable[[], float]
+        self,
+        options: Options,
+        *,
+        clock: Callable[[], float],
+        fraction: Callable[[], float],
+        concurrency: Concurrency,
     ) -> None:
         self.facts: ServerFacts | None = None
         self._options = options
         self._clock = clock
         self._fraction = fraction
+        self._concurrency = concurrency
         self._handlers: tuple[Callable[[bytes], None], Callable[[], None]] | None = None
         self._reset_state()
 
     def _reset_state(self) -> None:
-        limit = self._options.max_connections
         self._idle: list[BlockingConnection] = []
-        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-        self._free = None if limit is None else threading.BoundedSemaphore(limit)
+        # Not a WeakSet: CPython drops an exception that a signal handler raises in the callback of a weak reference.
+        self._sockets: list[weakref.ref[socket.socket]] = []
+        self._limit: ConnectionLimit | None = None
+        if self._options.max_connections is not None:
+            self._limit = ConnectionLimit(
+                self._options.max_connections,
+                timeout=self._options.timeout,
+                clock=self._clock,
+                new_signal=self._concurrency.signal,
+            )
         self._is_closed = False
         self._generation = object()
         self.channel = notifications.new_channel()
-        self._subscriber: BlockingSubscriber | None = None
-        self._subscriber_lock = threading.Lock()
+        self.__dict__.pop("_subscriber", None)
 
     def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
         """Call ``handle`` with every notification for us, in a thread of its own, once there is a connection.
@@ -64,20 +81,7 @@ class BlockingTransport:
         """A connection for one exchange."""
         if self._is_closed:
             raise client_closed()
-        if self._free is not None and not self._free.acquire(timeout=self._options.timeout):
-            raise StoreUnavailable(f"all {self._options.max_connections} connections are busy")
-        try:
-            return self._idle.pop()
-        except IndexError:
-            pass
-        try:
-            connection = self._connect()
-        except BaseException:
-            self._release_place()
-            raise
-        if self._subscriber is None:
-            self._start_subscriber()
-        return connection
+        return self._get_one() if self._limit is None else await self._limit.get(self._get_one)
 
     def put_back(self, connection: BlockingConnection) -> None:
         """Take ``connection`` back after an exchange."""
@@ -89,7 +93,8 @@ class BlockingTransport:
             connection.close()
         else:
             self._idle.append(connection)
-        self._release_place()
+        if self._limit is not None:
+            self._limit.leave()
 
     def reset(self) -> None:
         """Close every idle connection now, and the others after their exchange."""
@@ -98,17 +103,20 @@ class BlockingTransport:
 
     async def close(self) -> None:
         """Close every idle connection now, and the others after their exchange."""
-        with self._subscriber_lock:
-            self._is_closed = True
-        if self._subscriber is not None:
-            self._subscriber.stop()
-        self._close_idle()
+        self._is_closed = True
+        try:
+            if self._subscriber is not None:
+                await self._subscriber.stop()
+        finally:
+            self._close_idle()
 
     def after_fork(self) -> None:
         """In a child process: close our copies of the parent's sockets without sending anything on them."""
         # Also those in use by threads of the parent: the server must notice when the parent ends.
-        for copy in list(self._sockets):
-            copy.close()
+        for reference in self._sockets:
+            copy = reference()
+            if copy is not None:
+                copy.close()
         self._reset_state()
 
     def _connect(self) -> BlockingConnection:
@@ -119,7 +127,7 @@ class BlockingTransport:
             timeout=options.timeout,
             clock=self._clock,
             put_back=self.put_back,
-            track=self._sockets.add,
+            track=self._track,
         )
         try:
             facts = connection.shake_hands(server, options.client_name, allow_eviction=options.allow_eviction)
@@ -132,13 +140,24 @@ class BlockingTransport:
         self.facts = facts
         return connection
 
+    def _track(self, new: socket.socket) -> None:
+        self._sockets.append(weakref.ref(new))
+        for reference in self._sockets.copy():
+            if reference() is None:
+                with suppress(ValueError):  # another thread was faster
+                    self._sockets.remove(reference)
+
     def _start_subscriber(self) -> None:
         """Subscribe. Not before the first connection: that shows that the server runs and accepts us."""
-        with self._subscriber_lock:
-            if self._subscriber is None and self._handlers is not None and not self._is_closed:
-                self._subscriber = BlockingSubscriber(
-                    self._connect, self.channel, *self._handlers, self._fraction
-                )
+        if self._handlers is not None and not self._is_closed:
+            new = BlockingSubscriber(
+                self._connect, self.channel, *self._handlers, self._fraction, self._concurrency
+            )
+            # One atomic step: threads may connect at the same time. Starting it twice does no harm.
+            subscriber = self.__dict__.setdefault("_subscriber", new)
+            subscriber.start()
+            if self._is_closed:  # meanwhile, by another thread
+                subscriber.request_stop()
 
     def _close_idle(self) -> None:
         while True:
@@ -147,6 +166,12 @@ class BlockingTransport:
             except IndexError:  # another thread may have been faster
                 return
 
-    def _release_place(self) -> None:
-        if self._free is not None:
-            self._free.release()
+    def _get_one(self) -> BlockingConnection:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            pass
+        connection = self._connect()
+        if self._subscriber is None:
+            self._start_subscriber()
+        return connection

@@ -41,6 +41,9 @@ _WORDINGS = {
     "ACL failure in script": "NOPERM",
 }
 
+_RAISE_OS_ERRORS = {"socket", "ssl"}
+_OWN_PACKAGE = "leasehold."
+
 # A chain of causes has no more links than this, unless it is a circle.
 _LONGEST_CHAIN = 8
 
@@ -84,6 +87,20 @@ def code_of(message: str) -> str:
         if wording in message:
             return code
     return first if first in _CODES else ""
+
+
+def is_from_handler(error: BaseException) -> bool:
+    """Whether a signal handler of the program raised ``error`` in the middle of a call to the system.
+
+    Many raise TimeoutError, which the socket raises too. The function that raised it is the last in the traceback.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False
+    module = str(trace.tb_frame.f_globals.get("__name__"))
+    return module not in _RAISE_OS_ERRORS and not module.startswith(_OWN_PACKAGE)
 
 
 def no_reply(what: str, cause: BaseException | None = None) -> StoreUnavailable:

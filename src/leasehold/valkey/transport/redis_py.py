@@ -109,7 +109,7 @@ class AsyncRedisPyTransport(_RedisPyTransport):
     async def call(self, *words: Word) -> Reply:
         """The reply to any other command."""
         try:
-            return _as_bytes(await self._client.execute_command(*words, **_UNDECODED))
+            return _as_bytes(await self._client.execute_command(*codec.text_of(words), **_UNDECODED))
         except exceptions.RedisError as error:
             return _as_reply(error)
 
@@ -130,7 +130,7 @@ class BlockingRedisPyTransport(_RedisPyTransport):
     async def call(self, *words: Word) -> Reply:
         """The reply to any other command."""
         try:
-            return _as_bytes(self._client.execute_command(*words, **_UNDECODED))
+            return _as_bytes(self._client.execute_command(*codec.text_of(words), **_UNDECODED))
         except exceptions.RedisError as error:
             return _as_reply(error)
 
