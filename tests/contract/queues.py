@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold import AcquireTimeout, LeaseLost
-from leasehold.core.replies import DONE, NotAfter, Renewal, TooLate
-from leasehold.runtime import clock
+from leasehold.core.replies import DONE, Renewal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -95,12 +94,7 @@ async def run_out(locks: Locks, name: str) -> None:
 
 async def end_hold(locks: Locks, name: str, secret: str, fence: int) -> None:
     """Lets a hold expire: its ttl ends when the test is ready, not while the test prepares."""
-    request = Renewal(name, secret, fence, 0.05), NotAfter(clock.now() + LONG)
-    try:
-        reply = await locks.ask_store("shorten", *request)
-    except TooLate:  # over redis-py the store's clock is known only from this reply
-        reply = await locks.ask_store("shorten", *request)
-    assert reply is DONE
+    assert await locks.ask_store_in_time("shorten", Renewal(name, secret, fence, 0.05)) is DONE
     await run_out(locks, name)
 
 

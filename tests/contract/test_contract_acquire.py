@@ -159,8 +159,9 @@ async def test_another_token_is_busy_however_alike(locks):
 
 async def test_a_take_with_the_same_token_gets_the_same_fence(locks):
     await locks.acquire("a")
-    fence, *_ = await locks.ask_store("take", "a", TOKEN, 0, 300, 0, '"me"', "exclusive", None)
-    fence_again, left, _ = await locks.ask_store("take", "a", TOKEN, 0, 300, 0, '"me"', "exclusive", None)
+    terms = ("a", TOKEN, 0, 300, 0, '"me"', "exclusive", None)
+    fence, *_ = await locks.ask_store_in_time("take", *terms)
+    fence_again, left, _ = await locks.ask_store_in_time("take", *terms)
     assert fence_again == fence
     assert 200 < left <= 300
 
