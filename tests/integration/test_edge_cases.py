@@ -544,7 +544,10 @@ async def test_a_connection_that_breaks_right_after_its_handshake_is_not_used(
     with RudeFront(valkey.port, farewell) as front, blocking.connect(front.url, timeout=20) as threads:
         held = await asyncio.to_thread(threads.acquire, "deal", ttl=20, wait=0)
         await asyncio.to_thread(held.release)
-        await eventually_async(lambda: front.connections == 3)  # with the subscriber
+        # With the subscriber; and a fourth if the lease is checked, because it was granted before the subscription, while
+        # it is being released.
+        await eventually_async(lambda: front.connections >= 3)
+        assert front.connections <= 4
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 70 + ".example"])
