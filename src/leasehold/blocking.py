@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from leasehold.client_core import ClientCore
 from leasehold.core import validation
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.multi_lock import LeasesState, acquire_all, release_in_background
 from leasehold.core.once import check_keep, check_once, encode_result, key_of
 from leasehold.core.sync_runner import run_sync

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from leasehold.client_core import ClientCore
 from leasehold.core import validation
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.multi_lock import LeasesState, acquire_all
 from leasehold.core.once import check_keep, check_once, encode_result, key_of
 from leasehold.errors import LockBusy

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from leasehold.core import validation
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.observer import Observers
 from leasehold.core.once import Once
 from leasehold.core.waiters import alive_for

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tests.simulation.model_lock import Observer
 
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 
 if TYPE_CHECKING:
     from collections.abc import Callable

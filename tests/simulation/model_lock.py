@@ -212,7 +212,7 @@ class ModelLock:
         is_claim_due = not lease.is_claimed and lease.party.ttl_ms >= CLAIM_WINDOW_MS
         if is_claim_due and lease.party.channel != heard:
             self.alive_until_ms.pop(lease.party.channel, None)
-            self._observer.heard_of(self.name, lease.party.channel, 0)
+            self._observer.seen_alive(self.name, lease.party.channel, 0)
 
     def hand_over(self, party: Party, *, is_asker: bool) -> None:
         """Grants to a waiter, for the claim window and with a notification, or to the current request."""

@@ -10,7 +10,8 @@ from tests.simulation.model import ModelStore
 from tests.simulation.model_lock import ModelLock
 
 from leasehold.core import acquire as acquiring
-from leasehold.core import engine, multi_lock, not_after, renewal, waiters
+from leasehold.core import engine, multi_lock, not_after, waiters
+from leasehold.core.leases import renewal
 from leasehold.core.orphan_cleanup import OrphanCleaner
 from leasehold.core.replies import DONE, Ended, NotAfter
 from leasehold.core.waiters import WaiterPoller

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from leasehold.core.engine import Engine
-    from leasehold.core.lease import LeaseState
+    from leasehold.core.leases.lease import LeaseState
 
 
 @pytest.fixture

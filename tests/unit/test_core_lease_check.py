@@ -75,15 +75,15 @@ def test_leases_that_are_over_are_not_checked(world, store, engine):
 def test_a_lease_that_a_request_under_way_has_ended_is_not_lost(world, store, engine):
     """An upgrade ends the reader's lease in the store before its reply is here."""
     upgraded, lost = hold(world, store, engine, "upgraded"), hold(world, store, engine, "lost")
-    other = world.signal()
-    assert upgraded.begin_exchange(other) is lost.begin_exchange(other) is other
+    for lease in (upgraded, lost):
+        lease.ensure_exchanges().append(world.signal())
     store.usual["check"] = Ended.EXPIRED
     store.on_gap()
     world.advance(5)
     assert not upgraded.is_lost
     upgraded.end("released")
-    upgraded.end_exchange()
-    lost.end_exchange()
+    upgraded.exchanges.clear()
+    lost.exchanges.clear()
     world.advance(5)
     assert (upgraded.ended, lost.ended) == ("released", "expired")
 

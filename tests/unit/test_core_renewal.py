@@ -11,7 +11,7 @@ from tests.unit.virtual_world import NEVER, Later, asking, granted
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.replies import DONE, Ended
 from leasehold.core.sync_runner import run_sync
 from leasehold.core.validity import trusted_for

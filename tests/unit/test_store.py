@@ -8,7 +8,7 @@ from tests.unit.virtual_world import asking
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.replies import (
     DONE,
     Busy,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.replies import DONE
 from leasehold.errors import StoreError
 

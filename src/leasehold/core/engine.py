@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core import validation
 from leasehold.core.acquire import AcquireLoop, late_grant, trusted_grant
-from leasehold.core.lease import LeaseState
-from leasehold.core.lease_check import LeaseChecker
+from leasehold.core.leases.lease import LeaseState
+from leasehold.core.leases.lease_check import LeaseChecker
+from leasehold.core.leases.release import release
+from leasehold.core.leases.renewal import Renewer, renewal_of, send_renewal
 from leasehold.core.not_after import NotAfterRetry
 from leasehold.core.notifications import NotificationRouter
 from leasehold.core.observer import Notes, Observers, Operation, observed
 from leasehold.core.orphan_cleanup import Orphan, OrphanCleaner
-from leasehold.core.release import release
-from leasehold.core.renewal import Renewer, renewal_of, send_renewal
 from leasehold.core.replies import Done, Ended, Refusal, Request
 from leasehold.core.validity import trusted_for, ttl_for
 from leasehold.core.waiters import WaiterPoller

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leasehold.core import validation
 from leasehold.core.acquire import late_grant, to_timeout, trusted_grant
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.not_after import NotAfterRetry
 from leasehold.core.replies import Owner, Request
 from leasehold.errors import InvalidRequest, LeaseholdError, LeaseLost, LockBusy, StoreRefused

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.core.engine import Engine
-    from leasehold.core.lease import LeaseState
+    from leasehold.core.leases.lease import LeaseState
     from leasehold.core.ports import Results, Signal
     from leasehold.errors import LockBusy
 

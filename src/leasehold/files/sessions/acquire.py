@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.multi_lock import acquire_in_turn, release_in_background, try_acquire_all
 from leasehold.errors import LockBusy, StoreUnavailable
 from leasehold.files.sessions.claims import lock_mode, lock_names, mark_held

@@ -11,7 +11,7 @@ from leasehold.core.replies import Owner
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from leasehold.core.lease import LeaseState
+    from leasehold.core.leases.lease import LeaseState
     from leasehold.core.replies import Mode
     from leasehold.errors import Holder
     from leasehold.files.sessions.credentials import Secret

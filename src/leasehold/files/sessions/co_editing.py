@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.multi_lock import acquire_in_turn, release_each, release_in_background
 from leasehold.core.replies import Owner
 from leasehold.errors import InvalidRequest, LockBusy

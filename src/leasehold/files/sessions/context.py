@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.observer import Operation, Result, observed, outcome_of
 from leasehold.core.validation import MIN_TTL, check_wait
 from leasehold.errors import InvalidRequest, LeaseholdError

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.multi_lock import LeasesState, release_in_background
 from leasehold.errors import LeaseLost
 
@@ -56,7 +56,7 @@ class HeldFile(LeasesState[L]):
         self.trimmed = trimmed
         self.is_forgotten = False
         self.upgrades: list[Signal] = []
-        """Those that upgrade it, in the order in which they came: one at a time; see `leasehold.core.turns`."""
+        """Those that upgrade it, in the order in which they came: one at a time; see `leasehold.core.leases.turns`."""
         self._is_releasing = False
         self._release_begun = engine.concurrency.signal()
 

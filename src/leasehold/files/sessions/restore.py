@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from leasehold.core.acquire import late_grant, trusted_grant
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.multi_lock import acquire_in_turn
 from leasehold.core.validation import check_duration
 from leasehold.errors import LeaseholdError, LeaseLost, LockBusy

@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.files.content.last_seen import LastSeen
 from leasehold.files.sessions.claims import SessionIdentity
 from leasehold.files.sessions.session_store import SessionStore

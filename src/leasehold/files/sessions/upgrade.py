@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold.core import validation
 from leasehold.core.acquire import late_grant, trusted_grant
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
+from leasehold.core.leases.turns import run_in_turn
 from leasehold.core.multi_lock import release_in_background
 from leasehold.core.not_after import NotAfterRetry
-from leasehold.core.turns import run_in_turn
 from leasehold.errors import LeaseLost, LockBusy, StoreRefused
 from leasehold.files.lock_store import UpgradeConflict
 from leasehold.files.sessions.claims import mark_held

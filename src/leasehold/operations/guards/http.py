@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated
 
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.validation import MAX_FENCE
 from leasehold.errors import InvalidRequest, StaleFence
 from leasehold.extras import requires_extra

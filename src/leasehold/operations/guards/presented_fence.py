@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from leasehold.core.lease import LeaseState
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.validation import MAX_FENCE, check_mode
 from leasehold.errors import InvalidRequest
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
     from sqlalchemy.orm.interfaces import ORMOption
 
-    from leasehold.core.lease import LeaseState
+    from leasehold.core.leases.lease import LeaseState
     from leasehold.core.replies import Mode
 
 M = TypeVar("M")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import redis
     import redis.asyncio
 
-    from leasehold.core.lease import LeaseState
+    from leasehold.core.leases.lease import LeaseState
     from leasehold.core.replies import Mode
     from leasehold.valkey.scripts import Script
     from leasehold.valkey.transport.redis_py import AsyncRedisPyTransport, BlockingRedisPyTransport

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from leasehold.core.leases.turns import run_in_turn
 from leasehold.core.observer import LeaseEnded, LossFound, Renewed
 from leasehold.core.replies import Taken
-from leasehold.core.turns import run_in_turn
 from leasehold.errors import Holder, LeaseLost, LossReason, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class LeaseState:
             raise LeaseLost(self.name, reason)
 
     def ensure_exchanges(self) -> list[Signal]:
-        """Return the queue of turns to send a request about this lease; see `leasehold.core.turns`.
+        """Return the queue of turns to send a request about this lease; see `leasehold.core.leases.turns`.
 
         Two renewals at once, over two sockets, could be applied in either order. Created in one atomic step, because
         the renewer of the blocking client is another thread.

@@ -16,7 +16,7 @@ from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leasehold.core.lease import LeaseState
+    from leasehold.core.leases.lease import LeaseState
     from leasehold.core.ports import Clock, Concurrency, Random, Signal, Store
     from leasehold.core.replies import RenewReply
 

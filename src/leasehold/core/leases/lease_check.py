@@ -12,7 +12,7 @@ from leasehold.errors import StoreError, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leasehold.core.lease import LeaseState
+    from leasehold.core.leases.lease import LeaseState
     from leasehold.core.ports import Clock, Concurrency, Random, Store
     from leasehold.core.replies import RenewReply
 

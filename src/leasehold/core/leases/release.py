@@ -9,7 +9,7 @@ from leasehold.errors import LeaseLost, StoreUnavailable
 
 if TYPE_CHECKING:
     from leasehold.core.engine import Engine
-    from leasehold.core.lease import LeaseState
+    from leasehold.core.leases.lease import LeaseState
 
 
 async def release(engine: Engine[Any], lease: LeaseState, *, has_turn: bool = False) -> None:

@@ -1,0 +1,1 @@
+"""A lease in this process: its turns, renewal, check and release."""
