@@ -12,7 +12,7 @@ from tests.documents.host import DictStore
 from tests.support.eventually import eventually_async
 
 import leasehold
-from leasehold.documents import DocumentLocks, Editor
+from leasehold.documents import DocumentLocks, Editor, Granted
 from leasehold.documents.live.worker_notices import WorkerNotices
 from leasehold.documents.ports import Principal
 from leasehold.documents.store import scripts as document_scripts
@@ -98,6 +98,7 @@ async def test_the_rights_for_documents_are_enough(own_server: Any) -> None:
         documents.listen(lambda event: events.append(event.kind), lambda: None)
         ana, olga = Editor("ana", "Ana", "tab"), Editor("olga", "Olga", "tab")
         granted = await documents.acquire("doc", ana)
+        assert isinstance(granted, Granted)
         assert await documents.heartbeat("doc", ana) is not None
         await documents.release("doc", ana)
         assert (await documents.history("doc"))[0].fence == granted.fence
