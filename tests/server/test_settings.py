@@ -267,3 +267,10 @@ def _as_written(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.15g}" if isinstance(value, float) else "" if value in (None, ()) else str(value)
+
+
+def test_the_settings_that_the_page_on_security_names_exist() -> None:
+    named = set(
+        re.findall(r"`(LEASEHOLD_\w+)`", SERVICE_PAGE.with_name("security.md").read_text(encoding="utf-8"))
+    )
+    assert named - {variable_of(name) for name in Settings.model_fields} == set()
