@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(300)
 MIB = 1 << 20
 MOST_MEMORY = 64 * MIB
 SLOWEST = 0.25
-"""Seconds, or ten times what a server takes that nobody attacks: whichever is longer."""
+"""Seconds, or ten times the time that the server takes without an attack, whichever is longer."""
 
 OTHER_ADDRESS = "127.0.0.2"
 
