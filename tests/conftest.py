@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _undo_ignored_signals() -> None:
     """Let the run pass as a background job, where SIGINT is ignored, and under nohup, where SIGHUP is.
 
-    Child processes inherit an ignored signal, but not a handler. The handler of SIGHUP does nothing, as nohup wants it.
+    Child processes inherit an ignored signal, but not a handler. The handler of SIGHUP does nothing, as under nohup.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from leasehold.blocking import Client
 
-# Says that it runs, and notes every signal that it is to note. SIGUSR2 ends it with 42.
+# Reports that it runs, and notes the signals that it handles. SIGUSR2 ends it with 42.
 COUNTING = """
 import os, signal, sys, time
 def note(number, frame):
-    print(signal.Signals(number).name, file=open("heard", "a"), flush=True)
+    print(signal.Signals(number).name, file=open("caught", "a"), flush=True)
 for name in sys.argv[1:]:
     signal.signal(getattr(signal, name), note)
 ended = []
@@ -37,7 +37,7 @@ while not ended:
 sys.exit(42)
 """
 # Notes the first signal, and ends with 42.
-TRAPPING = COUNTING.replace("while not ended:", "while not os.path.exists('heard'):")
+TRAPPING = COUNTING.replace("while not ended:", "while not os.path.exists('caught'):")
 # Has a child. Both write down the time for as long as they run.
 OBEDIENT = """
 import os, time
@@ -60,7 +60,7 @@ signal.signal(signal.SIGHUP, signal.SIG_IGN)
     + OBEDIENT
 )
 PYTHON = (sys.executable, "-ISc")
-# For a store that will not answer any more, and must answer until then.
+# For a store that stops answering, and must answer until then.
 PATIENCE = ("--timeout", "5")
 
 
@@ -214,7 +214,7 @@ def test_a_reader_whose_lock_is_taken_stops(cli: Cli, locks: Client, tmp_path: P
     locks.take("demo", ttl=600)
     answer = finish(process)
     assert (answer.code, answer.error["reason"]) == (4, "taken")
-    assert (tmp_path / "heard").read_text() == "SIGTERM\n"
+    assert (tmp_path / "caught").read_text() == "SIGTERM\n"
 
 
 def waits_for_lock(process: subprocess.Popen[str], server: Server) -> None:
@@ -305,7 +305,7 @@ def test_a_taken_lock_stops_the_command_and_is_exit_4(cli: Cli, locks: Client, t
     locks.take("demo", ttl=600)
     answer = finish(process)
     assert answer.code == 4
-    assert (tmp_path / "heard").read_text() == "SIGTERM\n"
+    assert (tmp_path / "caught").read_text() == "SIGTERM\n"
     assert answer.error["code"] == "lease_lost"
     assert answer.error["reason"] == "taken"
     assert locks.inspect("demo").holder == "the-test"
@@ -413,11 +413,11 @@ def test_signals_are_forwarded_to_the_command_once(
     process = cli.start("run", "demo", "--", sys.executable, "-c", COUNTING, name)
     appears(tmp_path / "running")
     process.send_signal(getattr(signal, name))
-    appears(tmp_path / "heard")
+    appears(tmp_path / "caught")
     process.send_signal(signal.SIGUSR2)  # passed on after all that came before it
     answer = finish(process)
     assert (answer.code, answer.err) == (42, "")
-    assert (tmp_path / "heard").read_text() == f"{name}\n"
+    assert (tmp_path / "caught").read_text() == f"{name}\n"
     assert not locks.inspect("demo").is_held
 
 
@@ -479,11 +479,11 @@ def test_ctrl_c_in_a_terminal_reaches_the_command_once(cli: Cli, terminal: Termi
     )
     appears(tmp_path / "running")
     terminal.type("\x03")
-    appears(tmp_path / "heard")
+    appears(tmp_path / "caught")
     process.send_signal(signal.SIGUSR2)  # passed on after all that came before it
     answer = finish(process)
     assert (answer.code, answer.err) == (42, "")
-    assert (tmp_path / "heard").read_text() == "SIGINT\n"
+    assert (tmp_path / "caught").read_text() == "SIGINT\n"
 
 
 def test_a_kill_in_a_terminal_is_forwarded(cli: Cli, terminal: Terminal, tmp_path: Path) -> None:

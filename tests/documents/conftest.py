@@ -46,7 +46,7 @@ async def passed(server: Server, moment: float) -> None:
 
 
 class Desk:
-    """A store of locks, a host with the document "doc", and as many workers over both as a test wants."""
+    """A store of locks, a host with the document "doc", and as many workers over both as a test needs."""
 
     def __init__(self, server: Server, how: str, opened: AsyncExitStack) -> None:
         self.server = server

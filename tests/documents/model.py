@@ -1,6 +1,6 @@
 """A document's lock as it ought to be, in plain Python. Fences are the numbers of the grants: 1, 2, 3, …
 
-Time is told to it in milliseconds, by the clock of the real one; it does not pass by itself.
+The caller passes the time in milliseconds, read from the clock of the real one.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ async def watched(valkey):
 
 
 def newest(room, **changes) -> LockState:
-    """A state that is newer than what the room knows."""
+    """A state that is newer than that of the room."""
     version = Version(room.state.version.fence + 1000, 0)
     return replace(held(read_at=room.state.read_at + 1), version=version, **changes)
 

@@ -51,7 +51,7 @@ async def test_changes_of_one_worker_reach_the_sockets_of_the_others(made) -> No
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("pushes", ["heard", "cut"])
+@pytest.mark.parametrize("pushes", ["received", "cut"])
 async def test_an_expiry_is_sent_within_a_second_after_the_ttl(valkey, proxy, pushes) -> None:
     """With pub/sub cut as well: the timers of the workers that watch are enough."""
     way = proxy(valkey)
@@ -213,15 +213,15 @@ async def test_a_socket_that_reconnects_gets_the_current_state(made) -> None:
 async def test_a_change_during_the_read_of_a_join_is_not_missed(made) -> None:
     here, there = await made.worker(), await made.worker()
     vera = await there.socket("vera")
-    heard: list[str] = []
-    there.router.documents.listen(lambda event: heard.append(event.kind), lambda: None)
+    kinds: list[str] = []
+    there.router.documents.listen(lambda event: kinds.append(event.kind), lambda: None)
     assert await there.router.documents._events.subscribe()
     read = there.router.documents.state
 
     async def read_and_be_slow(document_id):
         state = await read(document_id)
         await here.lock("ana")
-        await eventually_async(lambda: "document_locked" in heard)
+        await eventually_async(lambda: "document_locked" in kinds)
         return state
 
     there.router.documents.state = read_and_be_slow
@@ -463,9 +463,9 @@ async def test_without_pub_sub_changes_are_polled(made, valkey) -> None:
             store=made.store,
             authenticate=made.sign_ins.authenticate,
         )
-        worker.app.include_router(router, prefix="/deaf")
+        worker.app.include_router(router, prefix="/elsewhere")
         async with router.running():
-            vera = await worker.authenticate(await worker.connect_to("/deaf/ws"), "vera", None, "doc")
+            vera = await worker.authenticate(await worker.connect_to("/elsewhere/ws"), "vera", None, "doc")
             await worker.lock("ana")
             await vera.receive("document_locked")
             await worker.unlock("ana")

@@ -14,7 +14,7 @@ from leasehold.documents import DocumentLocks, Times
 from leasehold.documents.state import ENDED
 
 
-class Ear:
+class EventRecorder:
     """Listens to everything, and can wait for it."""
 
     def __init__(self, locks: DocumentLocks) -> None:
@@ -35,20 +35,20 @@ class Ear:
 
 async def listening(desk, **options):
     locks = await desk.worker(**options)
-    ear = Ear(locks)
-    await ear.ready()
-    return locks, ear
+    recorder = EventRecorder(locks)
+    await recorder.ready()
+    return locks, recorder
 
 
 async def test_every_change_is_published_to_every_process_with_its_state(own_desk, ana, bob, olga):
     # So long that no mark lapses and is made again, however slow the machine.
     locks = await own_desk.worker(times=replace(HASTY, save_within=2))
-    _, ear = await listening(own_desk)
+    _, recorder = await listening(own_desk)
     granted = await locks.acquire("doc", ana)
     taken = await locks.force_take("doc", olga)
     released = await locks.release("doc", olga)
-    assert await ear.kinds(4) == ["locked", "force_save_requested", "force_taken", "unlocked"]
-    locked, asked, handed, unlocked = ear.events
+    assert await recorder.kinds(4) == ["locked", "force_save_requested", "force_taken", "unlocked"]
+    locked, asked, handed, unlocked = recorder.events
     assert (locked.state, locked.triggered_by, locked.saved) == (granted.state, ana.person, None)
     assert asked.state.version == (granted.fence, 1)
     assert asked.state.taking.by == olga
@@ -61,16 +61,16 @@ async def test_every_change_is_published_to_every_process_with_its_state(own_des
 
 
 async def test_an_event_names_its_document_for_any_name(own_desk, ana):
-    locks, ear = await listening(own_desk)
+    locks, recorder = await listening(own_desk)
     document_id = 'ein {Entwurf} %7B "✍"\n'
     own_desk.host.documents[document_id] = own_desk.host["doc"]
     granted = await locks.acquire(document_id, ana)
-    await ear.kinds(1)
-    assert ear.events[0].state == granted.state
+    await recorder.kinds(1)
+    assert recorder.events[0].state == granted.state
 
 
 async def test_a_call_that_changes_nothing_publishes_no_event(own_desk, ana, bob):
-    locks, ear = await listening(own_desk)
+    locks, recorder = await listening(own_desk)
     await locks.acquire("doc", ana)
     await locks.acquire("doc", ana)
     await locks.acquire("doc", bob)
@@ -82,33 +82,33 @@ async def test_a_call_that_changes_nothing_publishes_no_event(own_desk, ana, bob
     await locks.release("doc", ana)
     await locks.release("doc", ana)
     await locks.state("doc")
-    assert await ear.kinds(2) == ["locked", "unlocked"]
+    assert await recorder.kinds(2) == ["locked", "unlocked"]
 
 
 async def test_a_move_is_published_as_a_new_hold(own_desk, ana, ana_elsewhere):
-    locks, ear = await listening(own_desk)
+    locks, recorder = await listening(own_desk)
     await locks.acquire("doc", ana)
     moved = await locks.acquire("doc", ana_elsewhere, move=True)
-    assert await ear.kinds(2) == ["locked", "locked"]
-    assert ear.events[1].state == moved.state
+    assert await recorder.kinds(2) == ["locked", "locked"]
+    assert recorder.events[1].state == moved.state
 
 
 async def test_a_force_take_that_was_given_up_is_published_as_locked_with_a_newer_version(
     own_desk, ana, olga
 ):
-    locks, ear = await listening(own_desk, times=Times(save_within=30))
+    locks, recorder = await listening(own_desk, times=Times(save_within=30))
     granted = await locks.acquire("doc", ana)
     taking = asyncio.create_task(locks.force_take("doc", olga))
-    await ear.kinds(2)
+    await recorder.kinds(2)
     await give_up(taking)
-    assert await ear.kinds(3) == ["locked", "force_save_requested", "locked"]
-    assert ear.events[2].state.version == (granted.fence, 2)
-    assert ear.events[2].state.taking is None
-    assert ear.events[2].triggered_by == olga.person
+    assert await recorder.kinds(3) == ["locked", "force_save_requested", "locked"]
+    assert recorder.events[2].state.version == (granted.fence, 2)
+    assert recorder.events[2].state.taking is None
+    assert recorder.events[2].triggered_by == olga.person
 
 
 async def test_an_expiry_is_published_once_by_the_first_call_that_finds_it(own_desk, ana, bob):
-    locks, ear = await listening(own_desk, times=Times(ttl=0.2, heartbeat=0.05))
+    locks, recorder = await listening(own_desk, times=Times(ttl=0.2, heartbeat=0.05))
     other = await own_desk.worker()
     granted = await locks.acquire("doc", ana)
 
@@ -117,22 +117,22 @@ async def test_an_expiry_is_published_once_by_the_first_call_that_finds_it(own_d
 
     await eventually_async(is_free)
     await other.acquire("doc", bob)
-    assert await ear.kinds(3) == ["locked", "lock_expired", "locked"]
-    expired = ear.events[1]
+    assert await recorder.kinds(3) == ["locked", "lock_expired", "locked"]
+    expired = recorder.events[1]
     assert expired.state.version == (granted.fence, ENDED)
     assert expired.state.last.ended_at == granted.state.held_until
     assert expired.triggered_by is None
 
 
 async def test_an_acquire_that_finds_an_expired_hold_publishes_both(own_desk, ana, bob):
-    locks, ear = await listening(own_desk, times=Times(ttl=0.2, heartbeat=0.05))
+    locks, recorder = await listening(own_desk, times=Times(ttl=0.2, heartbeat=0.05))
     granted = await locks.acquire("doc", ana)
     await passed(own_desk.server, granted.state.held_until)
     other = await own_desk.worker()
     await other.acquire("doc", bob)
-    assert await ear.kinds(3) == ["locked", "lock_expired", "locked"]
-    assert [event.state.version > granted.state.version for event in ear.events[1:]] == [True, True]
-    assert ear.events[2].state.is_held_by(bob)
+    assert await recorder.kinds(3) == ["locked", "lock_expired", "locked"]
+    assert [event.state.version > granted.state.version for event in recorder.events[1:]] == [True, True]
+    assert recorder.events[2].state.is_held_by(bob)
 
 
 async def test_a_listener_that_fails_does_not_affect_the_others(own_valkey_desk, ana, caplog):
@@ -142,15 +142,15 @@ async def test_a_listener_that_fails_does_not_affect_the_others(own_valkey_desk,
         raise ValueError("not today")
 
     locks.listen(fail, fail)
-    ear = Ear(locks)
-    await ear.ready()
+    recorder = EventRecorder(locks)
+    await recorder.ready()
     await locks.acquire("doc", ana)
-    assert await ear.kinds(1) == ["locked"]
+    assert await recorder.kinds(1) == ["locked"]
     assert "a listener to document events failed" in caplog.text
 
 
 async def test_an_unreadable_event_is_dropped(own_valkey_desk, ana):
-    locks, ear = await listening(own_valkey_desk)
+    locks, recorder = await listening(own_valkey_desk)
     strange = [b"", b"\xff", b"[]", b"{}", b"null", b'{"key": 1}', b'{"key": "doc_lock:{a}", "kind": "x"}']
     hold = {"fence": "many", "step": 0}
     strange.append(json.dumps({"key": "doc_lock:{a}", "kind": "x", "by": None, "saved": None}).encode())
@@ -168,38 +168,38 @@ async def test_an_unreadable_event_is_dropped(own_valkey_desk, ana):
     for payload in strange:
         assert own_valkey_desk.server.call("PUBLISH", "doc_lock:events", payload) == 1
     await locks.acquire("doc", ana)
-    assert await ear.kinds(1) == ["locked"]
+    assert await recorder.kinds(1) == ["locked"]
 
 
 async def test_a_listener_that_ended_gets_no_events(own_valkey_desk, ana):
-    locks, ear = await listening(own_valkey_desk)
-    other = Ear(locks)
-    ear.end()
-    ear.end()
+    locks, recorder = await listening(own_valkey_desk)
+    other = EventRecorder(locks)
+    recorder.end()
+    recorder.end()
     await locks.acquire("doc", ana)
     await other.kinds(1)
-    assert ear.events == []
+    assert recorder.events == []
 
 
 async def test_several_locks_on_one_client_all_get_events(own_valkey_desk, ana):
-    locks, ear = await listening(own_valkey_desk)
-    other = Ear(DocumentLocks(own_valkey_desk.clients[0], own_valkey_desk.host))
+    locks, recorder = await listening(own_valkey_desk)
+    other = EventRecorder(DocumentLocks(own_valkey_desk.clients[0], own_valkey_desk.host))
     await other.ready()
     await locks.acquire("doc", ana)
-    assert await ear.kinds(1) == await other.kinds(1) == ["locked"]
+    assert await recorder.kinds(1) == await other.kinds(1) == ["locked"]
 
 
 async def test_after_a_gap_listeners_are_resumed(own_valkey_desk, proxy, ana, bob):
     front = proxy(own_valkey_desk.server)
-    _, ear = await listening(own_valkey_desk, url=front.url)
+    _, recorder = await listening(own_valkey_desk, url=front.url)
     locks = await own_valkey_desk.worker()
     await locks.acquire("doc", ana)
-    await ear.kinds(1)
-    before = ear.gaps
+    await recorder.kinds(1)
+    before = recorder.gaps
     front.cut()
-    await eventually_async(lambda: ear.gaps > before)
+    await eventually_async(lambda: recorder.gaps > before)
     await locks.release("doc", ana)
-    assert (await ear.kinds(2))[-1] == "unlocked"
+    assert (await recorder.kinds(2))[-1] == "unlocked"
 
 
 async def test_a_listener_that_starts_during_an_outage_gets_events_later(own_valkey_desk, proxy, ana):
@@ -208,18 +208,18 @@ async def test_a_listener_that_starts_during_an_outage_gets_events_later(own_val
     front.refuse(accept_first=True)
     front.cut()
     refused = front.connections
-    ear = Ear(locks)
+    recorder = EventRecorder(locks)
     await eventually_async(lambda: front.connections > refused)
-    assert not ear.gaps
+    assert not recorder.gaps
     front.refuse(False)
-    await ear.ready()
+    await recorder.ready()
     await locks.acquire("doc", ana)
-    assert await ear.kinds(1) == ["locked"]
+    assert await recorder.kinds(1) == ["locked"]
 
 
 async def test_without_pub_sub_listeners_are_resumed_every_second(lent_desk):
-    locks, ear = await listening(lent_desk)
-    await eventually_async(lambda: ear.gaps >= 3)
-    ear.end()
+    locks, recorder = await listening(lent_desk)
+    await eventually_async(lambda: recorder.gaps >= 3)
+    recorder.end()
     await eventually_async(locks._events._listening.done)
-    assert ear.events == []
+    assert recorder.events == []

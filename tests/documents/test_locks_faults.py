@@ -9,7 +9,7 @@ import signal
 import pytest
 from tests.documents.conftest import HASTY
 from tests.documents.host import Document
-from tests.documents.test_locks_events import Ear
+from tests.documents.test_locks_events import EventRecorder
 from tests.support.eventually import LIMIT, eventually, eventually_async
 
 from leasehold import StoreRefused, StoreUnavailable
@@ -329,15 +329,15 @@ async def test_a_user_who_may_not_publish_can_still_edit(own_server, own_desk, a
     """Events are hints: without them everything is merely slower."""
     server = own_server(user=["mute on >pw ~* resetchannels +@all"])
     locks = await own_desk.worker(times=HASTY, url=server.url_for(username="mute", password="pw"))
-    ear = Ear(locks)
+    recorder = EventRecorder(locks)
     await locks.acquire("doc", ana)
     assert (await locks.force_take("doc", olga)).saved is False
     await locks.release("doc", olga)
-    other = Ear(DocumentLocks(own_desk.clients[0], own_desk.host))
-    for deaf in (ear, other):
-        await eventually_async(lambda deaf=deaf: deaf.gaps >= 2)
-        assert deaf.events == []
-        deaf.end()
+    other = EventRecorder(DocumentLocks(own_desk.clients[0], own_desk.host))
+    for each in (recorder, other):
+        await eventually_async(lambda each=each: each.gaps >= 2)
+        assert each.events == []
+        each.end()
 
 
 async def test_an_event_has_the_whole_state(desk, ana):

@@ -209,12 +209,12 @@ async def test_many_states_at_once_are_those_of_each(locks, desk, ana, bob):
 async def test_names_of_people_and_documents_may_be_anything(locks, desk):
     document_id = "ein {Entwurf} %\n✍"
     desk.host.documents[document_id] = desk.host["doc"]
-    somebody = Editor('u"\\{}', 'Zoë "✍" \\ \u0000\U0001f600/', "%s\ttab")
-    granted = await locks.acquire(document_id, somebody)
-    assert granted.state.holder.editor == somebody
+    editor = Editor('u"\\{}', 'Zoë "✍" \\ \u0000\U0001f600/', "%s\ttab")
+    granted = await locks.acquire(document_id, editor)
+    assert granted.state.holder.editor == editor
     assert granted.state.document_id == document_id
-    state = await locks.release(document_id, somebody)
-    assert state.last.person == somebody.person
+    state = await locks.release(document_id, editor)
+    assert state.last.person == editor.person
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ async def test_an_invalid_document_id_is_refused(valkey_locks, ana, document_id)
 
 @pytest.mark.parametrize("text", ["\ud800", "x" * 513], ids=["surrogate", "long"])
 async def test_an_invalid_editor_is_refused(valkey_locks, text):
-    for somebody in (Editor(text, "A", "t"), Editor("a", text, "t"), Editor("a", "A", text)):
+    for editor in (Editor(text, "A", "t"), Editor("a", text, "t"), Editor("a", "A", text)):
         with pytest.raises(InvalidRequest):
-            await valkey_locks.acquire("doc", somebody)
+            await valkey_locks.acquire("doc", editor)
 
 
 async def is_free(locks):

@@ -78,7 +78,7 @@ class Team:
         return answer.json()
 
 
-class Heard:
+class Received:
     """The messages of each member, as versions of the lock."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Heard:
         self.by_member: dict[int, list[Version]] = {}
         self._known: dict[bytes, Version] = {}  # nearly all get the same
 
-    def hear(self, member: SocketClient, text: bytes) -> None:
+    def note(self, member: SocketClient, text: bytes) -> None:
         if text not in self._known:
             self._known[text] = _version(json.loads(text)["data"]["lock"])
         self.by_member.setdefault(member.number, []).append(self._known[text])
@@ -103,26 +103,26 @@ def test_sockets_that_read_get_every_change_although_others_do_not(
     sockets, silent = count(full=2000, quick=160), count(full=50, quick=60)
     changes = count(full=500, quick=150)
     settings = SETTINGS | {"data_dir": tmp_path / "data", "store_url": valkey.url}
-    heard = Heard()
+    received = Received()
     raise_file_limit()
     with Served(["--workers", "1"], settings) as served, closing(Team(served)) as team:
         port, (worker,) = urlsplit(served.base_url).port, served.workers()
         assert port is not None
-        with closing(WebSocketClients(port, "/ws", heard.hear)) as crowd:
-            readers = crowd.connect([team.watching] * (sockets - silent), within=300)
-            deaf = crowd.connect([team.watching] * silent, within=60, receive_buffer=TINY_BUFFER)
-            ports = {member.connection.getsockname()[1] for member in deaf}
+        with closing(WebSocketClients(port, "/ws", received.note)) as clients:
+            readers = clients.connect([team.watching] * (sockets - silent), within=300)
+            stalled = clients.connect([team.watching] * silent, within=60, receive_buffer=TINY_BUFFER)
+            ports = {member.connection.getsockname()[1] for member in stalled}
             assert ports <= _connected_to(port)
-            for member in deaf:
-                crowd.stall(member)
+            for member in stalled:
+                clients.stall(member)
 
-            told: list[Version] = []
+            sent: list[Version] = []
 
             def change() -> None:
-                told.append(team.change(len(told)))
-                expected = heard.count + len(readers)
-                all_heard = crowd.pump_until(lambda: heard.count >= expected, within=LIMIT)
-                assert all_heard, f"{expected - heard.count} did not get change {len(told)}"
+                sent.append(team.change(len(sent)))
+                expected = received.count + len(readers)
+                all_received = clients.pump_until(lambda: received.count >= expected, within=LIMIT)
+                assert all_received, f"{expected - received.count} did not get change {len(sent)}"
 
             for _ in range(20):
                 change()
@@ -133,27 +133,29 @@ def test_sockets_that_read_get_every_change_although_others_do_not(
             assert most - before < GROWTH
 
             # Half of them wake up, each perhaps before and perhaps after it was given up.
-            late = deaf[: silent // 2]
+            late = stalled[: silent // 2]
             for member in late:
-                crowd.wake(member)
-            assert crowd.pump_until(
-                lambda: all(member.code is not None or heard.of(member)[-1:] == told[-1:] for member in late),
+                clients.wake(member)
+            assert clients.pump_until(
+                lambda: all(
+                    member.code is not None or received.of(member)[-1:] == sent[-1:] for member in late
+                ),
                 within=LIMIT,
             )
             for member in late:
-                versions = heard.of(member)
-                assert len(versions) < len(told), "messages to a socket that does not read are not kept"
+                versions = received.of(member)
+                assert len(versions) < len(sent), "messages to a socket that does not read are not kept"
                 assert all(earlier < later for earlier, later in pairwise(versions))
-                assert set(versions) <= set(told)
+                assert set(versions) <= set(sent)
                 assert member.code in {None, TOO_SLOW, LOST}
 
             # The others never do: the worker closes them, without effect on the others.
             eventually(lambda: not ports & _connected_to(port) - _ports(late), every=0.2)
             change()
-            assert {tuple(heard.of(member)) for member in readers} == {tuple(told)}
+            assert {tuple(received.of(member)) for member in readers} == {tuple(sent)}
             assert all(member.code is None for member in readers)
             print(
-                f"{sockets} sockets, {silent} silent, {len(told)} changes: memory +{(most - before) // 1024} KiB, "
+                f"{sockets} sockets, {silent} silent, {len(sent)} changes: memory +{(most - before) // 1024} KiB, "
                 f"slowest request {1000 * team.slowest:.0f} ms, late ones {[member.code for member in late]}"
             )
 
@@ -167,7 +169,7 @@ def _ports(members: list[SocketClient]) -> set[int]:
 
 
 def _connected_to(port: int) -> set[int]:
-    """The ports of those who have a connection to this one, as the kernel knows it at the server's end."""
+    """The ports of the clients that are connected to this one, as the kernel shows them at the server's end."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return {
         int(row[2].partition(":")[2], 16)

@@ -390,11 +390,11 @@ async def test_a_failing_policy_is_a_failure_and_not_a_permission(worker) -> Non
 
 
 def a_router(**options):
-    async def nobody() -> None:
+    async def no_user() -> None:
         raise leasehold.NotSignedIn("who are you?")
 
     return lock_router(
-        leasehold.connect("redis://127.0.0.1:1"), current_user=nobody, access=None, store=None, **options
+        leasehold.connect("redis://127.0.0.1:1"), current_user=no_user, access=None, store=None, **options
     )
 
 

@@ -124,10 +124,10 @@ async def test_the_number_of_stored_ended_sessions_is_limited(client, any_server
 
 
 async def test_other_workers_get_notices(valkey) -> None:
-    heard, gaps = [], []
+    received, gaps = [], []
     async with leasehold.connect(valkey.url) as here, leasehold.connect(valkey.url) as there:
         assert await WorkerNotices(there.store_access.transport).listen(
-            heard.append, lambda: gaps.append(True)
+            received.append, lambda: gaps.append(True)
         )
         told = WorkerNotices(here.store_access.transport)
         await told.announce_rights_changed("ana")
@@ -138,9 +138,9 @@ async def test_other_workers_get_notices(valkey) -> None:
             valkey.call("PUBLISH", "doc_lock:notices", nonsense)
         await told.announce_rights_changed("last")
         async with asyncio.timeout(20):
-            while RightsChanged("last") not in heard:
+            while RightsChanged("last") not in received:
                 await asyncio.sleep(0.01)
-    assert heard == [RightsChanged("ana"), RightsChanged(None), one, every, RightsChanged("last")]
+    assert received == [RightsChanged("ana"), RightsChanged(None), one, every, RightsChanged("last")]
     assert isinstance(one, SessionsEnded)
     assert every.session_id is None
 

@@ -1,6 +1,6 @@
 """One life of a session under stress: `python -m tests.files.stress_worker '{"url": …}'`.
 
-It locks, reads, writes and upgrades at random, and writes down what it is told. It may be killed anywhere; the next life
+It locks, reads, writes and upgrades at random, and records every outcome. It may be killed anywhere; the next life
 of the session takes back what it held and goes on where it ended. With `planted_bugs` something is wrong with it.
 """
 

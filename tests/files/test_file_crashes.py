@@ -24,7 +24,7 @@ PHASES = ("before", "after")
 
 
 def nursery(parent: Any) -> None:
-    """Forks a process for each of the test's orders, since a fork need not import anything, and tells how it ended."""
+    """Forks a process for each of the test's orders, since a fork need not import anything, and reports how it ended."""
     import asyncio
     import os
 

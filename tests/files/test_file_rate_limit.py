@@ -140,17 +140,17 @@ async def test_a_limit_that_cannot_be_checked_refuses_and_says_why(
 
 
 async def test_an_observer_gets_every_check(own_shop: Shop) -> None:
-    heard: list[Any] = []
+    reported: list[Any] = []
 
     class Watcher:
         def begin(self, operation: Any) -> Any:
             return lambda result: (
-                heard.append((operation.verb, result.outcome)) if operation.is_attempt else None
+                reported.append((operation.verb, result.outcome)) if operation.is_attempt else None
             )
 
         def hear(self, event: Any) -> None:
             if isinstance(event, RateLimitChecked):
-                heard.append(event)
+                reported.append(event)
 
     client = await own_shop.client()
     client.lookout.add(Watcher())
@@ -160,7 +160,7 @@ async def test_an_observer_gets_every_check(own_shop: Shop) -> None:
     with pytest.raises(leasehold.RateLimited):
         await session.acquire_read("b.txt")
     await lease.release()
-    assert heard == [
+    assert reported == [
         RateLimitChecked("write", True),
         ("write", "success"),
         RateLimitChecked("read", False),

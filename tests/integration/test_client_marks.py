@@ -22,7 +22,7 @@ async def test_clients_that_are_gone_leave_no_field_for_each_of_them(
     async with leasehold.connect(any_server.url) as locks:
         transport = locks.store_access.transport
         store = ValkeyStore(transport, namespace="lock", live=0.001)
-        # Somebody always holds the lock, and somebody always waits.
+        # The lock is always held, and always has a waiter.
         assert (await locks.acquire("deal", ttl=600, mode="shared")).fence
         await store.acquire("deal", "f" * 32, 1, 600, 0, '"first"', "exclusive", 600)
         for number in range(clients):

@@ -163,8 +163,8 @@ def ask_among_signals(parent: Any, url: str) -> None:
 
     from leasehold import StoreUnavailable, blocking
 
-    heard = []
-    signal.signal(signal.SIGALRM, lambda *_: heard.append(1))
+    caught = []
+    signal.signal(signal.SIGALRM, lambda *_: caught.append(1))
     with blocking.connect(url, timeout=2) as locks:
         locks.acquire("deal", ttl=20).release()
         parent.send(ready=True)
@@ -178,7 +178,7 @@ def ask_among_signals(parent: Any, url: str) -> None:
         else:
             took = None
         signal.setitimer(signal.ITIMER_REAL, 0)
-        parent.send(took=took, heard=len(heard))
+        parent.send(took=took, caught=len(caught))
         parent.receive()
 
 
@@ -198,7 +198,7 @@ def test_signals_do_not_prolong_a_blocking_timeout(
     through.flow()
     assert told["took"] is not None, "it was granted when the stall was over"
     assert told["took"] < 20
-    assert told["heard"] >= 3
+    assert told["caught"] >= 3
     asking.send()
     assert asking.wait() == 0, asking.stderr()
 

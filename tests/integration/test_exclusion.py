@@ -201,7 +201,7 @@ def check(holds: list[Hold]) -> None:
         assert one.fence < other.fence, f"fences do not grow: {one} {other}"
 
 
-def holder_of(locks: blocking.Client) -> int | None:
+def find_holder(locks: blocking.Client) -> int | None:
     holder = locks.inspect("counter").holder
     return int(str(holder).rpartition(":")[2]) if holder else None
 
@@ -271,7 +271,7 @@ def test_processes_whose_holders_are_killed_at_random_never_hold_at_once_and_los
             scene.start(kind)
         for _ in range(count(full=200, quick=5)):
             time.sleep(random.random() * 0.2)
-            victim = eventually(lambda: (pid := holder_of(locks)) in scene.running and pid, every=0.001)
+            victim = eventually(lambda: (pid := find_holder(locks)) in scene.running and pid, every=0.001)
             scene.kill(victim)
             killed[victim] = recorder.now()
             # The dead holder's lock is free within its ttl: another process continues counting.
@@ -305,7 +305,7 @@ def test_processes_that_are_stopped_for_longer_than_their_ttl_never_hold_at_once
         for kind in ("async", "blocking", "async"):
             scene.start(kind)
         for _ in range(count(full=20, quick=3)):
-            victim = eventually(lambda: (pid := holder_of(locks)) in scene.running and pid, every=0.001)
+            victim = eventually(lambda: (pid := find_holder(locks)) in scene.running and pid, every=0.001)
             scene.running[victim].pause()
             time.sleep(TTL + 0.2)
             before = len(scene.holds())

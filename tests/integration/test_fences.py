@@ -59,7 +59,7 @@ async def client(kind: str, url: str, **options: Any) -> AsyncIterator[Any]:
 
 
 class Witness:
-    """Remembers every fence of one lock, and what the two plain counters said."""
+    """Records every fence of one lock, and the values of the two plain counters."""
 
     def __init__(self, server: Server) -> None:
         self.server = server

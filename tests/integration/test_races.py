@@ -246,8 +246,8 @@ async def reader_against_writer(game: Round) -> None:
     """On a free lock, behind a writer, or behind a reader and a waiting writer."""
     calls = [come_and_go(game, game.one, "R", "shared"), come_and_go(game, game.other, "S", "shared")]
     writer = come_and_go(game, game.other, "W")
-    before = random.choice(["nobody", "exclusive", "shared"])
-    if before == "nobody":
+    before = random.choice(["free", "exclusive", "shared"])
+    if before == "free":
         await race(writer, *calls)
         return
     held = await game.hold(game.one, "A", mode=before)

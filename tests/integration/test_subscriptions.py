@@ -10,12 +10,12 @@ import leasehold
 
 
 async def test_a_subscription_in_full_use_shifts_no_reply(any_server):
-    heard = []
+    received = []
     async with leasehold.connect(any_server.url) as locks:
         connection = await locks.store_access.transport.get_connection()
         before = [asyncio.ensure_future(connection.call("ECHO", f"before {n}")) for n in range(500)]
         subscribing = asyncio.ensure_future(
-            locks.store_access.transport.subscribe("others", heard.append, lambda: None)
+            locks.store_access.transport.subscribe("others", received.append, lambda: None)
         )
         await asyncio.sleep(0)
         after = [asyncio.ensure_future(connection.call("ECHO", f"after {n}")) for n in range(500)]
@@ -27,7 +27,7 @@ async def test_a_subscription_in_full_use_shifts_no_reply(any_server):
             f"after {n}" for n in range(500)
         ]
         any_server.call("PUBLISH", "others", "word")
-        await until(lambda: heard == [b"word"])
+        await until(lambda: received == [b"word"])
 
 
 async def test_a_subscription_given_up_half_way_shifts_no_reply(any_server):
@@ -43,22 +43,24 @@ async def test_a_subscription_given_up_half_way_shifts_no_reply(any_server):
 
 
 async def test_a_refused_subscription_is_said_and_shifts_no_reply(own_server):
-    server = own_server("valkey9", user=["deaf on >pw ~* resetchannels +@all"])
-    async with leasehold.connect(f"redis://deaf:pw@127.0.0.1:{server.port}") as locks:
+    server = own_server("valkey9", user=["unsubscribed on >pw ~* resetchannels +@all"])
+    async with leasehold.connect(f"redis://unsubscribed:pw@127.0.0.1:{server.port}") as locks:
         assert not await locks.store_access.transport.subscribe("others", print, lambda: None)
         connection = await locks.store_access.transport.get_connection()
         assert [await connection.call("ECHO", f"{n}") for n in range(20)] == [b"%d" % n for n in range(20)]
 
 
 async def test_after_a_cut_the_subscription_resumes_and_the_gap_is_reported(valkey, proxy):
-    way, heard, gaps = proxy(valkey), [], []
+    way, received, gaps = proxy(valkey), [], []
     async with leasehold.connect(f"redis://127.0.0.1:{way.port}") as locks:
-        assert await locks.store_access.transport.subscribe("others", heard.append, lambda: gaps.append(True))
+        assert await locks.store_access.transport.subscribe(
+            "others", received.append, lambda: gaps.append(True)
+        )
         assert not gaps
         way.cut()
         await until(lambda: gaps)
         valkey.call("PUBLISH", "others", "after the gap")
-        await until(lambda: heard == [b"after the gap"])
+        await until(lambda: received == [b"after the gap"])
 
 
 async def test_what_is_not_for_others_still_reaches_the_waiters(valkey):

@@ -149,8 +149,8 @@ def test_a_paused_server_is_silent_and_then_answers(own_server: Callable[..., Se
 
 def test_a_server_with_users_lets_only_them_in_and_the_test_too(own_server: Callable[..., Server]) -> None:
     server = own_server(user=["default off", "alice on >pw ~* &* +@all"])
-    with redis.Redis.from_url(server.url) as nobody, pytest.raises(redis.AuthenticationError):
-        nobody.ping()
+    with redis.Redis.from_url(server.url) as without_password, pytest.raises(redis.AuthenticationError):
+        without_password.ping()
     with redis.Redis.from_url(server.url_for(username="alice", password="pw")) as alice:
         assert alice.ping()
     assert server.call("ACL", "WHOAMI") == b"test-admin"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def serve_and_tell(parent: Any, settings: dict[str, Any]) -> None:
-    """The server, in a process of its own that collects traces; tells its port, and its new spans when asked."""
+    """The server, in a process of its own that collects traces; reports its port, and on request its new spans."""
     import asyncio
 
     import uvicorn

@@ -278,7 +278,7 @@ async def test_an_older_holder_cannot_write_between_a_newer_ones_read_and_write(
 async def test_a_fence_that_is_compared_only_at_the_write_loses_an_acknowledged_update(
     database: Database,
 ) -> None:
-    """The negative control: without registering at the read, the same scene loses money."""
+    """The negative control: without registering at the read, the same sequence loses money."""
     acknowledged = await two_holders_add_ten(database, read_only)
     assert acknowledged == [1, 2]
     assert (await stored(database)).amount == 110

@@ -94,7 +94,7 @@ async def test_an_older_holder_cannot_write_between_a_newer_ones_read_and_write(
 
 
 async def test_a_fence_that_is_compared_only_at_the_write_loses_an_acknowledged_update(side: Side) -> None:
-    """The negative control: the same scene with a plain read."""
+    """The negative control: the same sequence with a plain read."""
     async with side.client() as client:
         await settle(client.set("balance", 100))
         await settle(client.get("balance"))

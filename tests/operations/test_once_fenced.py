@@ -50,7 +50,7 @@ def pay(database: Any, number: int, lease: Any, *, is_fenced: bool, point: Calla
 
 
 def nursery(parent: Any) -> None:
-    """Forks a process for each order, and tells when it is paused and how it ended."""
+    """Forks a process for each order, and reports when it is paused and how it ended."""
     import os
     import signal
 
@@ -140,7 +140,7 @@ def balances(
         forks.send([server.url, str(file), step, step, fate, is_fenced])
         status = forks.read()["status"]
         if status == 0:
-            break  # there is no such point any more
+            break  # there is no such point left
         assert status == ("paused" if fate == "SIGSTOP" else -signal.SIGKILL), forks.stderr()
         # Its lease expires, sooner than in 600 seconds.
         server.call("DEL", f"idempotency:{{payout:{step}}}:lock")

@@ -1,6 +1,6 @@
 """Clients that try to keep a worker busy: `python -m tests.server.hostile_clients`, in a process of their own.
 
-One line of JSON on stdin says what to do; another one ends it. Standard library only, so that it starts at once.
+One line of JSON on stdin is the order; another one ends it. Standard library only, so that it starts at once.
 """
 
 from __future__ import annotations

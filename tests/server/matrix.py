@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 Place = Literal["none", "personal", "application", "project", "elsewhere", "nowhere"]
 """The place of an operation's object: personal, with the team, with another team, or missing."""
 
-NOBODY, SIGNED_OUT = "nobody", "signed out"
-CALLERS = (NOBODY, SIGNED_OUT, "outsider", "removed", "viewer", "editor", "owner", "personal owner")
+NO_LOGIN, SIGNED_OUT = "no login", "signed out"
+CALLERS = (NO_LOGIN, SIGNED_OUT, "outsider", "removed", "viewer", "editor", "owner", "personal owner")
 
 _TEAM: dict[str, Role] = {"viewer": "viewer", "editor": "editor", "owner": "owner"}
 ROLES: dict[Place, dict[str, Role]] = {
@@ -168,7 +168,7 @@ def refusal(rule: Rule, caller: str, target: Target) -> Refusal | None:
     """The expected refusal; None if the caller may."""
     if rule.needs == "anybody" or (caller == SIGNED_OUT and rule.even_signed_out):
         return None
-    if caller in {NOBODY, SIGNED_OUT}:
+    if caller in {NO_LOGIN, SIGNED_OUT}:
         return _UNKNOWN_CALLER
     if rule.needs == "signed in" or target.place == "none":
         return None

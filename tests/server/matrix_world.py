@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, select, update
 from tests.server.api import PASSWORD
-from tests.server.matrix import CALLERS, NOBODY, ROLES, SIGNED_OUT, Operation, Place, Rule, Target
+from tests.server.matrix import CALLERS, NO_LOGIN, ROLES, SIGNED_OUT, Operation, Place, Rule, Target
 
 from leasehold.documents.state import Editor
 from leasehold.server.auth.cookies import CSRF, REFRESH
@@ -137,7 +137,7 @@ class World:
 
     async def sign_in(self, caller: str) -> Credentials:
         """Signs in again; a signed-out caller was signed in before."""
-        if caller == NOBODY:
+        if caller == NO_LOGIN:
             return Credentials()
         auth = self._services.auth
         user = self._people["owner" if caller == SIGNED_OUT else caller]

@@ -70,13 +70,13 @@ ENDPOINTS = [
     ),
     Endpoint("POST", "/api/documents/{document}/drafts/{draft}/discard", "owner"),
 ]
-FOR_ANYBODY = [
-    Endpoint("POST", "/api/applications", "nobody", {"name": "New"}, 201),
-    Endpoint("GET", "/api/applications", "nobody"),
-    Endpoint("GET", "/api/projects", "nobody"),
-    Endpoint("POST", "/api/documents", "nobody", {"title": "New"}, 201),
-    Endpoint("GET", "/api/documents", "nobody"),
-    Endpoint("GET", "/api/locks", "nobody"),
+FOR_ANY_USER = [
+    Endpoint("POST", "/api/applications", "no role", {"name": "New"}, 201),
+    Endpoint("GET", "/api/applications", "no role"),
+    Endpoint("GET", "/api/projects", "no role"),
+    Endpoint("POST", "/api/documents", "no role", {"title": "New"}, 201),
+    Endpoint("GET", "/api/documents", "no role"),
+    Endpoint("GET", "/api/locks", "no role"),
 ]
 
 
@@ -142,7 +142,7 @@ async def test_what_does_not_exist_is_not_found(api: Api, team: Team, endpoint: 
         assert problem(answer) == (404, "not_found")
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS + FOR_ANYBODY, ids=called)
+@pytest.mark.parametrize("endpoint", ENDPOINTS + FOR_ANY_USER, ids=called)
 @ON_SQLITE
 async def test_a_request_without_a_login_learns_nothing(
     client: httpx.AsyncClient, endpoint: Endpoint
@@ -151,7 +151,7 @@ async def test_a_request_without_a_login_learns_nothing(
     assert problem(await ask(client, endpoint, ids | {"email": "a@example.com"})) == (401, "not_signed_in")
 
 
-@pytest.mark.parametrize("endpoint", FOR_ANYBODY, ids=called)
+@pytest.mark.parametrize("endpoint", FOR_ANY_USER, ids=called)
 @ON_SQLITE
 async def test_some_endpoints_are_open_to_every_user(team: Team, endpoint: Endpoint) -> None:
     assert (await ask(team.otto.http, endpoint, {})).status_code == endpoint.expected
@@ -174,7 +174,7 @@ async def test_a_part_of_one_document_is_not_found_in_another(api: Api, team: Te
 async def test_every_route_is_in_the_table(app: Any) -> None:
     known = {
         (each.method, each.path.replace("/versions/1", "/versions/{version}"))
-        for each in ENDPOINTS + FOR_ANYBODY
+        for each in ENDPOINTS + FOR_ANY_USER
     }
     known = {(method, _without_names(path)) for method, path in known}
     ours = ("/api/applications", "/api/projects", "/api/documents", "/api/locks")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BAD = {
     "no address": {"email": ""},
     "no at": {"email": "ana"},
-    "nobody": {"email": "@example.com"},
+    "no name before the @": {"email": "@example.com"},
     "nowhere": {"email": "ana@"},
     "two ats": {"email": "ana@b@c"},
     "a space": {"email": "a na@example.com"},

@@ -90,8 +90,8 @@ async def test_it_starts_without_the_store_and_serves_locks_once_the_store_is_up
 
 @ON_SQLITE
 async def test_it_does_not_start_without_a_database(make_settings: MakeSettings) -> None:
-    with reserve_port() as nobody:
-        url = f"postgresql://me:canary@127.0.0.1:{nobody.getsockname()[1]}/x"
+    with reserve_port() as unused_port:
+        url = f"postgresql://me:canary@127.0.0.1:{unused_port.getsockname()[1]}/x"
         app = create_app(make_settings(database_url=url))
         with pytest.raises(StoreUnavailable) as told:
             async with app.router.lifespan_context(app):

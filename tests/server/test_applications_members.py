@@ -43,7 +43,7 @@ async def test_asking_who_has_an_account_is_limited(make_app: MakeApp, make_sett
         assert [problem(answer)[0] for answer in answers] == [404, 404, 404, 429]
         known = {"email": team.otto.email, "role": "viewer"}
         assert problem(await team.olga.http.post(members_of(team), json=known)) == (429, "rate_limited")
-        # It keeps nobody from removing a member.
+        # Removing a member does not count.
         assert (await team.olga.http.delete(f"{members_of(team)}/{team.vera.id}")).status_code == 204
 
 

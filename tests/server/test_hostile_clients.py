@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(300)
 MIB = 1 << 20
 MOST_MEMORY = 64 * MIB
 SLOWEST = 0.25
-"""Seconds of the 99th percentile, or ten times what a server takes that is not attacked, if that is longer."""
+"""Seconds of the 99th percentile, or ten times that of a server without an attack, whichever is longer."""
 
 OTHER_ADDRESS = "127.0.0.2"
 

@@ -341,7 +341,7 @@ async def _turns_of_reads() -> list[int]:
                 if len(data) > 65536:
                     turns.append(now)
                 receive(data)
-                threading.Event().wait(0.005)  # the client fills the kernel's buffer meanwhile
+                threading.Event().wait(0.005)  # while the client fills the kernel's buffer
 
             protocol.data_received = data_received
             return protocol

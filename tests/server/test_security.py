@@ -150,9 +150,9 @@ async def test_a_token_in_the_url_of_a_socket_does_not_authenticate(service: Ser
         address = service.base_url.replace("http", "ws") + f"/ws?token={ana.token}&access_token={ana.token}"
         async with connect(address) as socket:
             await socket.send(json.dumps({"type": "ping", "data": {}}))
-            heard = [json.loads(await socket.recv())["type"]]
+            received = [json.loads(await socket.recv())["type"]]
             await socket.wait_closed()
-        assert heard == ["error"]
+        assert received == ["error"]
         assert socket.close_code == 4401
         # uvicorn's own log of requests would show it.
         assert ana.token not in service.log()

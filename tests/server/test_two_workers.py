@@ -30,18 +30,18 @@ class Watcher:
 
     def __init__(self, socket: Any, worker: int) -> None:
         self.worker = worker
-        self.heard: list[tuple[float, str, dict[str, Any]]] = []
+        self.received: list[tuple[float, str, dict[str, Any]]] = []
         self._reading = asyncio.create_task(self._read(socket))
 
     async def until(self, kind: str) -> tuple[float, dict[str, Any]]:
         """Waits for a message of this kind; returns when it arrived, and its data."""
-        found = await eventually_async(lambda: [(at, data) for at, k, data in self.heard if k == kind])
+        found = await eventually_async(lambda: [(at, data) for at, k, data in self.received if k == kind])
         return found[0]
 
     async def _read(self, socket: Any) -> None:
         async for text in socket:
             message = json.loads(text)
-            self.heard.append((time.monotonic(), message["type"], message["data"]))
+            self.received.append((time.monotonic(), message["type"], message["data"]))
 
 
 @asynccontextmanager

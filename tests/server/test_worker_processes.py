@@ -274,8 +274,8 @@ def test_an_address_of_no_local_interface_is_explained(tmp_path: Path, valkey: S
 
 
 def test_a_database_that_does_not_answer_ends_it_at_once(tmp_path: Path, valkey: Server) -> None:
-    with reserve_port() as nobody:
-        url = f"postgresql://me:canary@127.0.0.1:{nobody.getsockname()[1]}/x"
+    with reserve_port() as unused_port:
+        url = f"postgresql://me:canary@127.0.0.1:{unused_port.getsockname()[1]}/x"
         code, error = _run(tmp_path, valkey, "--port", "0", "--workers", "2", "--database-url", url)
     assert code == 5
     assert "database" in error
@@ -284,8 +284,8 @@ def test_a_database_that_does_not_answer_ends_it_at_once(tmp_path: Path, valkey:
 
 
 def test_a_store_that_does_not_answer_ends_it_at_once(tmp_path: Path, valkey: Server) -> None:
-    with reserve_port() as nobody:
-        url = f"redis://:canary@127.0.0.1:{nobody.getsockname()[1]}"
+    with reserve_port() as unused_port:
+        url = f"redis://:canary@127.0.0.1:{unused_port.getsockname()[1]}"
         code, error = _run(tmp_path, valkey, "--port", "0", "--store-url", url)
     assert code == 5
     assert "canary" not in error

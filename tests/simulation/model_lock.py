@@ -250,7 +250,7 @@ class ModelLock:
         return max((lease.until_ms for lease in held), default=-1)
 
     def remember_take(self, until_ms: int) -> None:
-        """Remembers the take as the reason, for as long as old holders may count their leases as held."""
+        """Keeps the take as the reason, for as long as old holders may count their leases as held."""
         self.taken_by = self.fence
         self.taken_until_ms = max(until_ms, self.taken_until_ms, self.now_ms + 1)
 

@@ -145,7 +145,7 @@ async def test_a_renewal_claims_a_hand_over_and_a_look_does_not(ann, bob):
         await bob.ask("b", name, ttl=30)
         await ann.release("a", name)
         look = await bob.look("b", name=name)
-        # "b" has no grant any more if the machine was so busy that its window is over.
+        # "b" has lost its grant if the machine was so busy that its window is over.
         fence = look.places[0][0] if look.places[0] else 0
         renewal = await bob.renew("b", name, fence=fence)
         later = await bob.look("b", name=name)
@@ -191,7 +191,7 @@ async def test_a_check_tells_how_leases_have_ended_and_extends_none(world, ann, 
 
 async def test_the_first_unclaimed_grant_of_a_client_drops_its_other_waiters(world, ann, bob):
     """A process that was killed with many waiters costs one claim window, not one for each of them."""
-    names = ("gone", "readers", "heard of")
+    names = ("gone", "readers", "polled")
     for name in names:
         mode = "shared" if name == "readers" else "exclusive"
         await bob.ask("a", name)
@@ -206,11 +206,11 @@ async def test_the_first_unclaimed_grant_of_a_client_drops_its_other_waiters(wor
     look = await bob.look("w", name="readers")
     assert look.places[0][0] > 0
     await bob.release("w", "readers")
-    # All waiters of the client that has not been heard of are passed over.
+    # All waiters of a client that has not polled since are passed over.
     assert [(await bob.look("e", name=name)).places[0][0] > 0 for name in ("gone", "readers")] == [True, True]
     # One that is alive keeps the places of the others.
-    assert (await ann.look("c", "d", name="heard of")).places[0][0] > 0
-    assert (await bob.look("e", name="heard of")).places == [2]
+    assert (await ann.look("c", "d", name="polled")).places[0][0] > 0
+    assert (await bob.look("e", name="polled")).places == [2]
 
 
 async def test_no_newcomer_passes_the_queue_after_an_expiry(world, ann, bob):
@@ -282,14 +282,14 @@ async def test_a_waiter_past_its_deadline_is_skipped_by_the_queue(world, ann, bo
 
 
 async def test_a_waiter_that_does_not_poll_is_skipped(world, ann):
-    mute = await world.connect(live=0.2)
+    unsubscribed = await world.connect(live=0.2)
     await ann.ask("a")
-    await mute.ask("b")
+    await unsubscribed.ask("b")
     await ann.ask("c")
     await world.sleep(0.3)
     await ann.release("a")
     await world.receives(ann, granted("c"))
-    assert mute.notifications == []
+    assert unsubscribed.notifications == []
 
 
 async def test_a_writer_that_missed_its_window_joins_at_the_end(world, ann, bob):
@@ -592,11 +592,11 @@ async def test_the_reply_to_a_late_request_has_the_clock_of_the_store(ann):
 
 
 async def test_the_holder_and_the_number_of_waiters_are_public(world, ann):
-    mute = await world.connect(live=0.2)
+    unsubscribed = await world.connect(live=0.2)
     await ann.ask("r", mode="shared", ttl=30)
     fence, _, _ = await ann.ask("s", mode="shared", ttl=60)
     await ann.ask("w")
-    assert (await mute.ask("x")).waiters == 2
+    assert (await unsubscribed.ask("x")).waiters == 2
     await world.sleep(0.3)
     info = await ann.inspect()
     assert (info.mode, info.fence, info.waiters) == ("shared", fence, 1)

@@ -1,7 +1,7 @@
 """Finds an order of atomic steps that explains the outcomes that callers of a lock got. Independent of leasehold.
 
 A history is what happened to one lock: steps, each done by the server at one moment between `since` and `until`,
-what the callers were told, and what the server showed in the end. `explanations` finds every order of the steps
+what the callers got, and what the server showed in the end. `explanations` finds every order of the steps
 in which a plain lock with a first-come-first-served queue would have said the same and ended the same.
 """
 

@@ -1,6 +1,6 @@
 """Finds what tests leave behind: processes, temporary files, and keys that never expire. The run fails and names the test.
 
-Every process of a run gets a directory of its own for temporary files. Processes are found by their environment, which tells
+Every process of a run gets a directory of its own for temporary files. Processes are found by their environment, which shows
 the run and the test that started them.
 """
 

@@ -64,7 +64,7 @@ BAD_HOLDERS = [
 ]
 BAD_MODES = ["Shared", "", None, "EXCLUSIVE", 1]
 
-ALLOWED = {  # what the message must tell
+ALLOWED = {  # what the message must contain
     "ttl": r"ttl must be a number of seconds from 0\.01 to 86400 \(24 hours\)",
     "wait": r"wait must be a number of seconds from 0 \(ask once\) .*or None \(no limit\)",
     "max_hold": r"max_hold must be a number of seconds above 0",

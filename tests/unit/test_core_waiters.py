@@ -53,7 +53,7 @@ def ticket_of(store):
 
 
 def notify_granted(world, store, *, fence=7, after=0.0, remaining=2.0):
-    """The store's news that it granted the lock so long after the waiter joined."""
+    """The store's notification that it granted the lock so long after the waiter joined."""
     store.notify(Granted(ticket_of(store), fence, STORE_TIME + after, remaining))
 
 

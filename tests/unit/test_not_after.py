@@ -45,7 +45,7 @@ def hold(world, store, engine):
 
 @each_verb
 def test_a_request_is_repeated_only_when_the_one_before_cannot_be_done_any_more(world, store, engine, verb):
-    """Done after the second was done and released, it would get the lock for nobody."""
+    """Done after the second was done and released, it would get a lock that no client uses."""
     ask, reply = VERBS[verb]
     store.answer(verb, SILENCE, reply)
     world.run(ask(engine))

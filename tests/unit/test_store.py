@@ -141,13 +141,13 @@ def test_a_poll_returns_places_grants_and_tokens_that_are_gone():
 
 def test_notifications_name_tickets_and_unknown_ones_are_ignored():
     store, transport = make_store()
-    heard = []
-    store.listen(heard.append, list)
+    received = []
+    store.listen(received.append, list)
     transport.handle(b"granted 12 77 1700000001500 2000")
     transport.handle(b"taken 12")
     transport.handle(b"something else 12")
     transport.handle(b"")
-    assert heard == [Granted(12, 77, 1_700_000_001.5, 2.0), Taken(12)]
+    assert received == [Granted(12, 77, 1_700_000_001.5, 2.0), Taken(12)]
 
 
 def test_a_holder_that_has_gone_leaves_nothing_to_wait_for():
@@ -237,7 +237,7 @@ def test_an_error_reply_becomes_the_right_error_with_its_cause(reply, error, say
 
 @pytest.mark.parametrize("wrapped_in", ["", f"{WRAPPED}@user_script: 1: -"])
 def test_a_server_that_is_no_longer_the_primary_ends_the_connection(wrapped_in):
-    """What it grants once it is primary again may be older than the floor that this connection knows."""
+    """What it grants once it is primary again may be older than the floor of this connection."""
     store, transport = make_store(
         hiredis.ReplyError(f"{wrapped_in}READONLY You can't write against a read only replica.")
     )

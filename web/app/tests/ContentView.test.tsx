@@ -24,11 +24,11 @@ it.each(['constructor', 'toString', '__proto__', 'hasOwnProperty', 'blink', 5, n
 it.each([
   ['no list of marks', text({ length: 1 })],
   ['marks that are no objects', text([null, 'bold', 5])],
-  ['a text that is none', { type: 'paragraph', content: [{ type: 'text', text: { toString: 1 } }] }],
+  ['a text that is no string', { type: 'paragraph', content: [{ type: 'text', text: { toString: 1 } }] }],
   ['no list of children', { type: 'paragraph', content: 'children' }],
   ['children that are no objects', { type: 'bulletList', content: [null, 'x', 5] }],
-  ['a node that is none', null],
-  ['attributes that are none', { type: 'heading', attrs: null, content: [] }],
+  ['a node that is null', null],
+  ['attributes that are null', { type: 'heading', attrs: null, content: [] }],
 ])('shows the rest of a content with %s', (_, strange) => {
   expect(shown(strange, { type: 'paragraph', content: [{ type: 'text', text: 'the rest' }] })).toContain(
     'the rest',

@@ -189,13 +189,13 @@ describe('a login', () => {
 
   it('notifies listeners of every change, and of nothing else', async () => {
     server.signsIn('ana', 'one').signsIn('ana', 'two');
-    const heard = vi.fn();
-    const stop = login.subscribe(heard);
+    const listener = vi.fn();
+    const stop = login.subscribe(listener);
     await login.begin();
     await login.renew();
-    expect(heard).toHaveBeenCalledTimes(1);
+    expect(listener).toHaveBeenCalledTimes(1);
     stop();
     login.hear({ kind: 'signed-out', userId: 'ana' });
-    expect(heard).toHaveBeenCalledTimes(1);
+    expect(listener).toHaveBeenCalledTimes(1);
   });
 });

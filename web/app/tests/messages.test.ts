@@ -20,8 +20,8 @@ describe('the messages', () => {
       for (const [key, text] of Object.entries(messages[code])) {
         if (typeof text !== 'function') continue;
         const values = Array.from({ length: text.length }, (_, place) => 40 + place);
-        const said = (text as (...given: unknown[]) => string)(...values);
-        for (const value of values) expect(said, `${code}.${key}`).toContain(String(value));
+        const shown = (text as (...given: unknown[]) => string)(...values);
+        for (const value of values) expect(shown, `${code}.${key}`).toContain(String(value));
       }
     }
   });

@@ -8,16 +8,16 @@ afterEach(() => {
   for (const editor of open.splice(0)) editor.destroy();
 });
 
-function openEditor(): { editor: Editor; told: string[] } {
-  const told: string[] = [];
+function openEditor(): { editor: Editor; updates: string[] } {
+  const updates: string[] = [];
   const editor = new Editor({
     element: document.createElement('div'),
     extensions: [StarterKit],
     injectCSS: false,
-    onUpdate: ({ editor: changed }) => told.push(changed.getText()),
+    onUpdate: ({ editor: changed }) => updates.push(changed.getText()),
   });
   open.push(editor);
-  return { editor, told };
+  return { editor, updates };
 }
 
 function typeAtEnd(editor: Editor, text: string): void {
@@ -30,26 +30,26 @@ function undoEverything(editor: Editor): void {
 
 describe('a text that was loaded', () => {
   it('is shown without a reported change', () => {
-    const { editor, told } = openEditor();
+    const { editor, updates } = openEditor();
     showLoaded(editor, { version: 1, content: 'one' });
-    expect([editor.getText(), told]).toEqual(['one', []]);
+    expect([editor.getText(), updates]).toEqual(['one', []]);
   });
 
   it('cannot be undone', () => {
-    const { editor, told } = openEditor();
+    const { editor, updates } = openEditor();
     showLoaded(editor, { version: 1, content: 'one' });
     undoEverything(editor);
-    expect([editor.getText(), told]).toEqual(['one', []]);
+    expect([editor.getText(), updates]).toEqual(['one', []]);
   });
 
   it('stays when changes to it are undone', () => {
-    const { editor, told } = openEditor();
+    const { editor, updates } = openEditor();
     showLoaded(editor, { version: 1, content: 'of Ana' });
     showLoaded(editor, { version: 2, content: 'of Ben' });
     typeAtEnd(editor, ' and more');
     expect(editor.getText()).toBe('of Ben and more');
     undoEverything(editor);
-    expect([editor.getText(), told]).toEqual(['of Ben', ['of Ben and more', 'of Ben']]);
+    expect([editor.getText(), updates]).toEqual(['of Ben', ['of Ben and more', 'of Ben']]);
   });
 
   it('takes no undo steps of the earlier text', () => {
@@ -64,12 +64,12 @@ describe('a text that was loaded', () => {
   });
 
   it('comes back when the draft in its place is undone, as a reported change', () => {
-    const { editor, told } = openEditor();
+    const { editor, updates } = openEditor();
     showLoaded(editor, { version: 1, content: 'of Ana' });
     showLoaded(editor, { version: 2, content: 'of Ben, once', replaced: 'of Ana, today' });
-    expect([editor.getText(), told]).toEqual(['of Ben, once', []]);
+    expect([editor.getText(), updates]).toEqual(['of Ben, once', []]);
     undoEverything(editor);
-    expect([editor.getText(), told]).toEqual(['of Ana, today', ['of Ana, today']]);
+    expect([editor.getText(), updates]).toEqual(['of Ana, today', ['of Ana, today']]);
     editor.commands.redo();
     expect(editor.getText()).toBe('of Ben, once');
   });

@@ -66,9 +66,9 @@ export async function startService(
     const address = await addressOf(server);
     return { address, database: join(directory, 'documents.sqlite'), log, times, stop };
   } catch (error) {
-    const said = await readFile(log, 'utf-8');
+    const logged = await readFile(log, 'utf-8');
     await stop();
-    throw new Error(`The server did not start: ${said}`, { cause: error });
+    throw new Error(`The server did not start: ${logged}`, { cause: error });
   }
 }
 

@@ -8,8 +8,8 @@ import { pageReleases } from '../src/editing/effects/pendingReleases';
 
 beforeEach(() => {
   // React's warnings: an update outside of `act`, a missing key, a wrong attribute.
-  vi.spyOn(console, 'error').mockImplementation((...said) => {
-    throw new Error(`console.error: ${said.join(' ')}`);
+  vi.spyOn(console, 'error').mockImplementation((...logged) => {
+    throw new Error(`console.error: ${logged.join(' ')}`);
   });
 });
 

@@ -47,7 +47,7 @@ const bobs: Partial<DocumentLock> = {
   lockHolder: holder('Bob'),
 };
 
-function said(): string {
+function statusText(): string {
   return screen.getAllByRole('status')[0]?.textContent ?? '';
 }
 
@@ -58,7 +58,7 @@ function press(name: string): void {
 test('the holder can stop editing', () => {
   const shown = lock(mine);
   render(<LockBanner lock={shown} />);
-  expect(said()).toBe('You are editing this document');
+  expect(statusText()).toBe('You are editing this document');
   press('Stop editing');
   expect(shown.releaseLock).toHaveBeenCalledOnce();
 });
@@ -70,12 +70,12 @@ test('a free document offers to edit, and a read-only one does not', () => {
   expect(shown.acquireLock).toHaveBeenCalledOnce();
   rerender(<LockBanner lock={lock({ isEditable: false })} />);
   expect(screen.queryAllByRole('button')).toEqual([]);
-  expect(said()).toBe('You can read this document');
+  expect(statusText()).toBe('You can read this document');
 });
 
 test('others see who edits and since when, and only owners can take over', () => {
   const { rerender } = render(<LockBanner lock={lock(bobs)} />);
-  expect(said()).toMatch(/^Being edited by Bob since \d/);
+  expect(statusText()).toMatch(/^Being edited by Bob since \d/);
   expect(screen.queryAllByRole('button')).toEqual([]);
   rerender(<LockBanner lock={lock({ ...bobs, canForceTake: true })} />);
   expect(screen.getByRole('button', { name: 'Take over editing' })).toBeTruthy();
@@ -105,9 +105,9 @@ test('a confirmation for one editor does not apply to the next', () => {
 
 test('the taker and the previous editor both see that the text is being saved', () => {
   const { rerender } = render(<LockBanner lock={lock({ ...bobs, status: 'taking' })} />);
-  expect(said()).toBe('Saving the previous editor’s text…');
+  expect(statusText()).toBe('Saving the previous editor’s text…');
   rerender(<LockBanner lock={lock({ ...mine, status: 'taking', takenBy: byOlga })} />);
-  expect(said()).toBe('Olga is taking over. Saving your text…');
+  expect(statusText()).toBe('Olga is taking over. Saving your text…');
 });
 
 test('after a take-over the text can be viewed and compared', () => {
@@ -119,7 +119,7 @@ test('after a take-over the text can be viewed and compared', () => {
     notice: { kind: 'taken', by: byOlga, outcome: { kind: 'saved', version: 7 } },
   });
   render(<LockBanner lock={shown} onView={onView} onCompare={onCompare} />);
-  expect(said()).toBe('Editing taken over by Olga Your text is saved as version 7');
+  expect(statusText()).toBe('Editing taken over by Olga Your text is saved as version 7');
   press('View');
   press('Compare');
   press('Close');
@@ -142,7 +142,7 @@ test('a rescued draft can be compared, and without a way to show it there is no 
 test('editing in another tab can be continued here', () => {
   const shown = lock({ ...bobs, status: 'other-tab' });
   render(<LockBanner lock={shown} />);
-  expect(said()).toBe('You are editing in another tab');
+  expect(statusText()).toBe('You are editing in another tab');
   press('Continue here');
   expect(shown.continueHere).toHaveBeenCalledOnce();
 });
@@ -153,32 +153,32 @@ test('while the other tab saves the banner shows it, and the button keeps its pl
   const button = screen.getByRole('button', { name: 'Continue here' });
   button.focus();
   rerender(<LockBanner lock={{ ...shown, isLoading: true }} />);
-  expect(said()).toBe(messages.en.movingHere);
+  expect(statusText()).toBe(messages.en.movingHere);
   rerender(<LockBanner lock={{ ...shown, isLoading: true }} messages={messages.de} />);
-  expect(said()).toBe(messages.de.movingHere);
+  expect(statusText()).toBe(messages.de.movingHere);
   expect(document.activeElement).toBe(button);
 });
 
 test('without a connection the banner says that the text is stored, and offers a retry', () => {
   const shown = lock({ ...mine, status: 'offline' });
   render(<LockBanner lock={shown} />);
-  expect(said()).toBe('Connection lost. Your text is stored in this browser Retrying…');
+  expect(statusText()).toBe('Connection lost. Your text is stored in this browser Retrying…');
   press('Retry now');
   expect(shown.retry).toHaveBeenCalledOnce();
 });
 
 test('an idle release explains how to continue', () => {
   render(<LockBanner lock={lock({ notice: { kind: 'idle' } })} />);
-  expect(said()).toContain('Type to continue');
+  expect(statusText()).toContain('Type to continue');
 });
 
 test('the countdown is shown and not read out every second', () => {
   const { rerender } = render(<LockBanner lock={lock({ ...mine, idleIn: 5 })} />);
-  const first = said();
+  const first = statusText();
   expect(screen.getByText('5 s').getAttribute('aria-hidden')).toBe('true');
   rerender(<LockBanner lock={lock({ ...mine, idleIn: 4 })} />);
   expect(screen.getByText('4 s')).toBeTruthy();
-  expect(said()).toBe(first);
+  expect(statusText()).toBe(first);
 });
 
 test('the live region is polite, stays the same element, and never takes the focus', () => {
@@ -232,7 +232,7 @@ test('a browser that stores nothing does not claim to store text', () => {
 
 test('in another language every text is in that language', () => {
   render(<LockBanner lock={lock(mine)} messages={messages.de} />);
-  expect(said()).toBe('Sie bearbeiten dieses Dokument');
+  expect(statusText()).toBe('Sie bearbeiten dieses Dokument');
   expect(screen.getByRole('button', { name: 'Bearbeiten beenden' })).toBeTruthy();
 });
 

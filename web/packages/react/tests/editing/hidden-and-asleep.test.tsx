@@ -53,7 +53,7 @@ test('a page without running timers answers the service’s request for a heartb
   await page.type('hello');
   const [socket] = server.sockets;
   await act(async () => server.requestHeartbeats());
-  expect(socket?.heard.filter(({ type }) => type === 'heartbeat')).toHaveLength(1);
+  expect(socket?.received.filter(({ type }) => type === 'heartbeat')).toHaveLength(1);
 });
 
 test('a page without the lock does not answer such a request', async () => {
@@ -61,7 +61,7 @@ test('a page without the lock does not answer such a request', async () => {
   await act(async () => server.grant(ana));
   const [socket] = server.sockets;
   await act(async () => server.requestHeartbeats());
-  expect(socket?.heard.filter(({ type }) => type === 'heartbeat')).toHaveLength(0);
+  expect(socket?.received.filter(({ type }) => type === 'heartbeat')).toHaveLength(0);
 });
 
 test('heartbeats are sent only without a socket, since the service requests them over it', async () => {

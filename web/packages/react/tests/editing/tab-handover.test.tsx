@@ -185,7 +185,7 @@ test('after a double mount, as in React’s development mode, each tab has one l
   await continueAt(other);
   expect(other.lock).toMatchObject({ status: 'mine', loaded: { version: 2, content: 'not saved yet' } });
   expect(server.asked('PUT', '/content')).toHaveLength(1);
-  expect(tabs.said.map(({ kind }) => kind)).toEqual(['wanted', 'heard', 'done']);
+  expect(tabs.sent.map(({ kind }) => kind)).toEqual(['wanted', 'heard', 'done']);
   await first.leave();
   await other.leave();
   expect(tabs.lines).toBe(0);
@@ -221,7 +221,7 @@ test('a tab with an outdated belief in its lock does not end the wait for the re
     method === 'PUT' && tab === 'ana-1' ? { before: slow.comes } : {};
   await continueAt(other);
   expect(server.drafts.map(({ content }) => content)).toEqual(['of the sleeper']);
-  expect(tabs.said.map(({ kind }) => kind)).toEqual(['wanted', 'heard', 'heard', 'done']);
+  expect(tabs.sent.map(({ kind }) => kind)).toEqual(['wanted', 'heard', 'heard', 'done']);
   expect(moves()).toHaveLength(0);
   await act(async () => slow.come());
   await pass(0);
@@ -283,6 +283,6 @@ test('tabs of other users get no message, and no message identifies its tab', as
   await continueAt(other);
   await pass(1.2);
   expect(first.lock.status).toBe('mine');
-  expect(tabs.said).toEqual([{ kind: 'wanted', request: expect.stringMatching(/^[0-9a-f]{32}$/) }]);
-  expect(tabs.said[0]?.request).not.toBe(pageTab);
+  expect(tabs.sent).toEqual([{ kind: 'wanted', request: expect.stringMatching(/^[0-9a-f]{32}$/) }]);
+  expect(tabs.sent[0]?.request).not.toBe(pageTab);
 });

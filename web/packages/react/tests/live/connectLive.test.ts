@@ -21,12 +21,12 @@ class ScriptedSocket implements SocketLike {
   close(): void {
     this.isClosed = true;
   }
-  say(message: unknown): void {
+  deliver(message: unknown): void {
     this.onmessage?.({ data: typeof message === 'string' ? message : JSON.stringify(message) });
   }
   letIn(): void {
     this.onopen?.();
-    this.say({ type: 'authenticated', data: welcome });
+    this.deliver({ type: 'authenticated', data: welcome });
   }
 }
 
@@ -80,7 +80,7 @@ test('a later watcher gets the known state at once', async () => {
   live.watch('d', () => undefined);
   const socket = await latest();
   socket.letIn();
-  socket.say(joined(lockState('5')));
+  socket.deliver(joined(lockState('5')));
   const { events, hear } = hearing();
   live.watch('d', hear);
   expect(events.map(({ kind }) => kind)).toEqual(['up', 'joined']);
@@ -112,12 +112,12 @@ test.each([
   live.watch('d', hear);
   const socket = await latest();
   socket.letIn();
-  socket.say(joined(lockState('5')));
+  socket.deliver(joined(lockState('5')));
   const before = events.length;
-  socket.say(text);
+  socket.deliver(text);
   expect(invalid).toEqual([text]);
   expect(events).toHaveLength(before);
-  socket.say(changed(lockState('6')));
+  socket.deliver(changed(lockState('6')));
   expect(events).toHaveLength(before + 1);
 });
 
@@ -127,7 +127,7 @@ test('unknown members are accepted', async () => {
   live.watch('d', hear);
   const socket = await latest();
   socket.letIn();
-  socket.say({
+  socket.deliver({
     type: 'joined',
     data: { document_id: 'd', role: 'editor', lock: { ...lockState('5'), colour: 'red' } },
   });
@@ -157,7 +157,7 @@ test('a connection without an answer to a ping is replaced, and the old one igno
   live.watch('d', hear);
   const first = await latest();
   first.letIn();
-  first.say(joined(lockState('5')));
+  first.deliver(joined(lockState('5')));
   const speak = first.onmessage;
   await vi.advanceTimersByTimeAsync(15_000);
   expect(first.sent.at(-1)).toBe('ping');

@@ -12,14 +12,14 @@ function run(...inputs: readonly Input[]): LiveState {
 
 const watched: Input = { kind: 'watched', documentId: 'd' };
 const opened: Input = { kind: 'opened', credentials: { token: 't', tab: 'x' } };
-const letIn = said({ type: 'authenticated', data: welcome });
+const letIn = received({ type: 'authenticated', data: welcome });
 const online = [watched, opened, letIn] as const;
 
-function said(message: ServerMessage): Input {
+function received(message: ServerMessage): Input {
   return { kind: 'received', message };
 }
 
-function told(effects: readonly Effect[]): LiveEvent[] {
+function notified(effects: readonly Effect[]): LiveEvent[] {
   return effects.flatMap((effect) => (effect.kind === 'notify' ? [effect.event] : []));
 }
 
@@ -47,40 +47,42 @@ test.each(['constructor', '__proto__', 'toString'])('a document may have the id 
     message: { type: 'join', data: { document_id: documentId } },
   });
   const lock = { ...lockState('10'), document_id: documentId };
-  const snapshot = said({ type: 'joined', data: { document_id: documentId, role: 'viewer', lock } });
-  expect(told(next(state, snapshot).effects)).toHaveLength(1);
-  expect(told(run(...online, snapshot).effects)).toEqual([]);
+  const snapshot = received({ type: 'joined', data: { document_id: documentId, role: 'viewer', lock } });
+  expect(notified(next(state, snapshot).effects)).toHaveLength(1);
+  expect(notified(run(...online, snapshot).effects)).toEqual([]);
 });
 
 test('events before the snapshot, and those that are not newer than the known state, are dropped', () => {
-  expect(told(run(...online, said(changed(lockState('9')))).effects)).toEqual([]);
-  const known = [...online, said(joined(lockState('10', 1)))] as const;
-  expect(told(run(...known, said(changed(lockState('10', 1)))).effects)).toEqual([]);
-  expect(told(run(...known, said(changed(lockState('9', 5)))).effects)).toEqual([]);
-  expect(told(run(...known, said(changed(lockState('10', 2)))).effects)).toHaveLength(1);
+  expect(notified(run(...online, received(changed(lockState('9')))).effects)).toEqual([]);
+  const known = [...online, received(joined(lockState('10', 1)))] as const;
+  expect(notified(run(...known, received(changed(lockState('10', 1)))).effects)).toEqual([]);
+  expect(notified(run(...known, received(changed(lockState('9', 5)))).effects)).toEqual([]);
+  expect(notified(run(...known, received(changed(lockState('10', 2)))).effects)).toHaveLength(1);
 });
 
 test('fences are compared as numbers beyond JavaScript’s integers', () => {
-  const known = [...online, said(joined(lockState('9007199254740993')))] as const;
-  expect(told(run(...known, said(changed(lockState('9007199254740992', 9)))).effects)).toEqual([]);
-  expect(told(run(...known, said(changed(lockState('9007199254740994')))).effects)).toHaveLength(1);
-  expect(told(run(...known, said(changed(lockState('10000000000000000')))).effects)).toHaveLength(1);
+  const known = [...online, received(joined(lockState('9007199254740993')))] as const;
+  expect(notified(run(...known, received(changed(lockState('9007199254740992', 9)))).effects)).toEqual([]);
+  expect(notified(run(...known, received(changed(lockState('9007199254740994')))).effects)).toHaveLength(1);
+  expect(notified(run(...known, received(changed(lockState('10000000000000000')))).effects)).toHaveLength(1);
 });
 
 test('after a reconnect the snapshot is trusted, also if it is older', () => {
-  const lost = [...online, said(joined(lockState('50'))), { kind: 'ended', code: 1006 }] as const;
+  const lost = [...online, received(joined(lockState('50'))), { kind: 'ended', code: 1006 }] as const;
   const again = [...lost, { kind: 'timer', timer: 'reconnect' }, opened, letIn] as const;
-  expect(told(run(...again, said(changed(lockState('60')))).effects)).toEqual([]);
+  expect(notified(run(...again, received(changed(lockState('60')))).effects)).toEqual([]);
   const older = lockState('7');
-  expect(told(run(...again, said(joined(older))).effects)).toEqual([
+  expect(notified(run(...again, received(joined(older))).effects)).toEqual([
     { kind: 'joined', role: 'editor', lock: older },
   ]);
-  expect(told(run(...again, said(joined(older)), said(changed(lockState('8')))).effects)).toHaveLength(1);
+  expect(
+    notified(run(...again, received(joined(older)), received(changed(lockState('8')))).effects),
+  ).toHaveLength(1);
 });
 
 test('a lost socket is reported, and opened again after a pause that grows with the failures', () => {
   const first = run(...online, { kind: 'ended', code: 1006 });
-  expect(told(first.effects)).toEqual([{ kind: 'down' }]);
+  expect(notified(first.effects)).toEqual([{ kind: 'down' }]);
   expect(first.effects).toContainEqual({ kind: 'start-timer', timer: 'reconnect', failures: 1 });
   const second = run(
     ...online,
@@ -118,32 +120,35 @@ test('a silent connection gets a ping, and is closed without an answer', () => {
   const given = run(...online, { kind: 'timer', timer: 'silence' }, { kind: 'timer', timer: 'response' });
   expect(given.effects).toContainEqual({ kind: 'disconnect' });
   expect(given).toMatchObject({ connection: { phase: 'pausing' }, failures: 1 });
-  const answered = run(...online, { kind: 'timer', timer: 'silence' }, said({ type: 'pong', data: {} }));
+  const answered = run(...online, { kind: 'timer', timer: 'silence' }, received({ type: 'pong', data: {} }));
   expect(answered.effects).toContainEqual({ kind: 'stop-timer', timer: 'response' });
 });
 
 test('a refused document is reported, and a temporary fault is retried with another socket', () => {
-  const refused = said({ type: 'error', data: { code: 'not_allowed', message: '', document_id: 'd' } });
-  expect(told(run(...online, refused).effects)).toEqual([{ kind: 'refused', code: 'not_allowed' }]);
-  const passing = said({ type: 'error', data: { code: 'store_unavailable', message: '', document_id: 'd' } });
+  const refused = received({ type: 'error', data: { code: 'not_allowed', message: '', document_id: 'd' } });
+  expect(notified(run(...online, refused).effects)).toEqual([{ kind: 'refused', code: 'not_allowed' }]);
+  const passing = received({
+    type: 'error',
+    data: { code: 'store_unavailable', message: '', document_id: 'd' },
+  });
   expect(run(...online, passing).effects).toContainEqual({ kind: 'disconnect' });
 });
 
 test('a closed room is reported, without further events until it is joined again', () => {
   const closed = [
     ...online,
-    said(joined(lockState('5'))),
-    said({ type: 'room_closed', data: { document_id: 'd', code: 'not_allowed' } }),
+    received(joined(lockState('5'))),
+    received({ type: 'room_closed', data: { document_id: 'd', code: 'not_allowed' } }),
   ] as const;
-  expect(told(run(...closed).effects)).toEqual([{ kind: 'refused', code: 'not_allowed' }]);
-  expect(told(run(...closed, said(changed(lockState('6')))).effects)).toEqual([]);
+  expect(notified(run(...closed).effects)).toEqual([{ kind: 'refused', code: 'not_allowed' }]);
+  expect(notified(run(...closed, received(changed(lockState('6')))).effects)).toEqual([]);
 });
 
 test('a document without watchers is left, without further events', () => {
-  const left = [...online, said(joined(lockState('5'))), { kind: 'unwatched', documentId: 'd' }] as const;
+  const left = [...online, received(joined(lockState('5'))), { kind: 'unwatched', documentId: 'd' }] as const;
   expect(sent(run(...left).effects)).toEqual(['leave']);
-  expect(told(run(...left, said(changed(lockState('6')))).effects)).toEqual([]);
-  expect(told(run(...left, said(joined(lockState('6')))).effects)).toEqual([]);
+  expect(notified(run(...left, received(changed(lockState('6')))).effects)).toEqual([]);
+  expect(notified(run(...left, received(joined(lockState('6')))).effects)).toEqual([]);
 });
 
 test('after close() no input has an effect', () => {

@@ -145,7 +145,7 @@ export class ModelServer {
   requestHeartbeats(): void {
     for (const socket of this.sockets) {
       if (this.hold && isSame(this.hold.who, socket.who)) {
-        socket.say({ type: 'heartbeat_requested', data: { document_ids: ['d'] } });
+        socket.deliver({ type: 'heartbeat_requested', data: { document_ids: ['d'] } });
       }
     }
   }
@@ -163,7 +163,7 @@ export class ModelServer {
         lock,
         saved: null,
       };
-      socket.say({ type, data } as ServerMessage);
+      socket.deliver({ type, data } as ServerMessage);
     }
   }
 
@@ -291,7 +291,7 @@ export class ModelSocket implements SocketLike {
   onclose: SocketLike['onclose'] = null;
   onerror: SocketLike['onerror'] = null;
   isJoined = false;
-  readonly heard: ClientMessage[] = [];
+  readonly received: ClientMessage[] = [];
   readonly who: Visitor;
   readonly #server: ModelServer;
 
@@ -302,7 +302,7 @@ export class ModelSocket implements SocketLike {
 
   send(text: string): void {
     const message = JSON.parse(text) as ClientMessage;
-    this.heard.push(message);
+    this.received.push(message);
     queueMicrotask(() => this.#answer(message));
   }
 
@@ -315,12 +315,12 @@ export class ModelSocket implements SocketLike {
     this.onclose?.({ code });
   }
 
-  say(message: ServerMessage): void {
+  deliver(message: ServerMessage): void {
     this.onmessage?.({ data: JSON.stringify(message) });
   }
 
   #answer(message: ClientMessage): void {
-    this.say(this.#answerTo(message));
+    this.deliver(this.#answerTo(message));
   }
 
   #answerTo(message: ClientMessage): ServerMessage {

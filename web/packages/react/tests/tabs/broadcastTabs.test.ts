@@ -9,20 +9,20 @@ afterEach(() => {
 });
 
 function openLine(userId: string, documentId: string) {
-  const heard: TabMessage[] = [];
-  const line = broadcastTabs().open(userId, documentId, (message) => heard.push(message));
+  const received: TabMessage[] = [];
+  const line = broadcastTabs().open(userId, documentId, (message) => received.push(message));
   if (!line) throw new Error('no line');
   open.push(line);
-  return { heard, say: line.say };
+  return { received, say: line.say };
 }
 
 test('a message reaches the other tabs of the same user and document, and only those', async () => {
-  const speaker = openLine('ana', 'd');
+  const sender = openLine('ana', 'd');
   const tab = openLine('ana', 'd');
   const others = [openLine('bob', 'd'), openLine('ana', 'e'), openLine('an', 'a/d')];
-  speaker.say({ kind: 'wanted', request: 'r' });
-  await vi.waitFor(() => expect(tab.heard).toEqual([{ kind: 'wanted', request: 'r' }]), 20_000);
-  for (const { heard } of [speaker, ...others]) expect(heard).toEqual([]);
+  sender.say({ kind: 'wanted', request: 'r' });
+  await vi.waitFor(() => expect(tab.received).toEqual([{ kind: 'wanted', request: 'r' }]), 20_000);
+  for (const { received } of [sender, ...others]) expect(received).toEqual([]);
 });
 
 test('an unreadable message is dropped', async () => {
@@ -37,7 +37,7 @@ test('an unreadable message is dropped', async () => {
   ];
   for (const data of unread) stranger.postMessage(data);
   stranger.postMessage({ kind: 'done', request: 'r', more: 1 });
-  await vi.waitFor(() => expect(tab.heard).toEqual([{ kind: 'done', request: 'r' }]), 20_000);
+  await vi.waitFor(() => expect(tab.received).toEqual([{ kind: 'done', request: 'r' }]), 20_000);
   stranger.close();
 });
 
