@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 H = TypeVar("H", "Lease", "Leases")
 R = TypeVar("R")
 
-# What each `with` that is not over holds. A signal handler may raise at the entry of `__exit__`, where nothing can catch it,
-# or again in the clean-up. When that exception is forgotten, and the context with it, its guard is added to `_forgotten`,
-# by a function of C, so that no handler can come before it; the renewer looks there. The guards are kept here and not in
-# the context, because a guard that is garbage itself does nothing, and no `__del__` is used, because CPython drops an
-# exception that a signal handler raises in one.
+# What each `with` that is not over holds. A signal handler may raise at the entry of `__exit__`, where nothing can catch
+# it, or again in the clean-up. When that exception is forgotten, and the context with it, its guard is added to
+# `_forgotten`, by a function of C, so that no handler can come before it; the renewer looks there. The guards are kept
+# here and not in the context, because a guard that is garbage itself does nothing, and no `__del__` is used, because
+# CPython drops an exception that a signal handler raises in one.
 _guards: dict[weakref.ref[Any] | None, Lease | Leases] = {}
 _forgotten: list[weakref.ref[Any]] = []
 
