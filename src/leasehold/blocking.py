@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from leasehold.client_core import ClientCore
@@ -36,11 +37,13 @@ if TYPE_CHECKING:
 H = TypeVar("H", "Lease", "Leases")
 R = TypeVar("R")
 
-# One for each `with` that is not over. A signal handler may raise at the entry of `__exit__`, where nothing can catch it;
-# when that exception is forgotten, and the context with it, its guard stops the renewal. They are kept here and not in
-# the context, because a guard that is garbage itself does nothing, and no `__del__` is used, because CPython drops an
-# exception that a signal handler raises in one.
-_guards: set[weakref.ref[Any] | None] = set()
+# What each `with` that is not over holds. A signal handler may raise at the entry of `__exit__`, where nothing can catch
+# it, or again in the clean-up. When that exception is forgotten, and the context with it, its guard is added to
+# `_forgotten`, by a function of C, so that no handler can come before it; the renewer looks there. The guards are kept
+# here and not in the context, because a guard that is garbage itself does nothing, and no `__del__` is used, because
+# CPython drops an exception that a signal handler raises in one.
+_guards: dict[weakref.ref[Any] | None, Lease | Leases] = {}
+_forgotten: list[weakref.ref[Any]] = []
 
 
 class Lease(LeaseState):
@@ -73,6 +76,15 @@ class Lease(LeaseState):
     def abandon(self) -> None:
         """Stop renewing without releasing: the lock stays held until the ttl ends."""
         self._engine.abandon(self)
+
+    def wants_renewal(self) -> bool:
+        """Return whether to renew the lease now. Called by the renewer, in whose thread no signal handler runs."""
+        with suppress(IndexError):  # another client's renewer may be faster
+            while _forgotten:
+                held = _guards.pop(_forgotten.pop(), None)
+                if held is not None:
+                    held.abandon()
+        return self.renews
 
     def lost(self, timeout: float | None = None) -> LossReason | None:
         """Wait until the lease has ended and return the reason; None if ``timeout`` seconds pass first."""
@@ -111,12 +123,12 @@ class LockContext(Generic[H]):
         self._guard: weakref.ref[LockContext[H]] | None = None
 
     def __enter__(self) -> H:
-        held = self._held = self._acquire()
         try:
-            self._guard = weakref.ref(self, lambda _: held.abandon())
-            _guards.add(self._guard)
-        except BaseException:  # from a signal handler
-            held.abandon()
+            # Before there is a lease: no handler can run between the return of `_acquire` and the end of the line.
+            self._guard = weakref.ref(self, _forgotten.append)
+            _guards[self._guard] = self._held = held = self._acquire()
+        except BaseException:
+            self._guard = None
             raise
         return held
 
@@ -125,6 +137,7 @@ class LockContext(Generic[H]):
     ) -> None:
         held = self._held
         assert held is not None
+        has_ended = True
         try:
             if not held.is_abandoned:
                 held.release()
@@ -138,12 +151,15 @@ class LockContext(Generic[H]):
                 raise
             error.add_note(f"{held!r} could not be released: {failure}.")
         except BaseException:
-            held.abandon()  # from a signal handler, perhaps before the release has begun
+            # From a signal handler, perhaps before the release has begun. The guard stays if another one raises here.
+            has_ended = False
+            held.abandon()
+            has_ended = True
             raise
-
         finally:
-            guard, self._guard = self._guard, None
-            _guards.discard(guard)
+            if has_ended:
+                guard, self._guard = self._guard, None
+                _guards.pop(guard, None)
 
 
 class Client:

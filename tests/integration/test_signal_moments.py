@@ -195,6 +195,33 @@ def test_a_body_that_ends_at_whatever_moment_leaves_a_lock_that_ends(
     eventually(lambda: not held_names(valkey), message="none is left in the store")
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_further_exceptions_in_the_clean_up_leave_no_renewed_lease(
+    valkey: Server, locks: blocking.Client, monkeypatch: pytest.MonkeyPatch, several: bool
+) -> None:
+    """A handler that raises again and again: at the entry of each function that a `with` calls at its end."""
+
+    def raise_in_main_thread(verb: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def interrupted(held: Any) -> Any:
+            if threading.current_thread() is threading.main_thread():
+                raise Interrupted
+            return verb(held)
+
+        return interrupted
+
+    def hold() -> None:
+        with locks.lock_all(["one", "two"], ttl=TTL) if several else locks.lock("one", ttl=TTL):
+            assert held_names(valkey)
+
+    for kind in (blocking.Lease, blocking.Leases):
+        for verb in ("release", "abandon"):
+            monkeypatch.setattr(kind, verb, raise_in_main_thread(getattr(kind, verb)))
+    with pytest.raises(Interrupted):
+        hold()
+    gc.collect()
+    eventually(lambda: not held_names(valkey), message="it is no longer renewed, and ends")
+
+
 def test_an_interruption_while_another_thread_renews_the_same_lease_stops_neither(
     locks: blocking.Client,
 ) -> None:

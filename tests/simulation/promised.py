@@ -1,9 +1,9 @@
 """What is promised about a lease while the server's clock is set.
 
 A step forward ends the leases that the store holds at that moment early, and their clients cannot know: such a lease
-counts until its new end in the store, and after its next renewal like any other. A grant that is handed over after the
-step to a waiter that has not polled since may count for too long by the delay of its notification, and no longer. After
-a step back a request with a not-after may be executed later by that step.
+counts until its new end in the store, and like any other after the next renewal that its client asked for since. A
+grant that is handed over after the step to a waiter that has not polled since may count for too long by the delay of
+its notification, and no longer. After a step back a request with a not-after may be executed later by that step.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Promised:
     def __init__(self) -> None:
         self._holds: dict[str, HoldBegan] = {}
         self._held_until: dict[Lease, float] = {}
+        self._counts_until: dict[Lease, float] = {}
         self._excused: set[Lease] = set()
         self._cause = Arrived(0.0, 0, "nothing", ())
         self._stepped_forward_at = float("-inf")
@@ -62,22 +63,27 @@ class Promised:
                 lease = token, self.fence_of(token)
                 is_late = until < self._held_until[lease] and self._may_be_late(at)
                 self._held_until[lease] = until
-                (self._excused.add if is_late else self._excused.discard)(lease)
+                if is_late:
+                    self._excused.add(lease)
+                elif until >= self._counts_until.get(lease, 0.0) - _ROUNDING:
+                    # Not a renewal of before the step that was delivered late: it leaves at least a part of the step.
+                    self._excused.discard(lease)
             case HoldShifted(at=at, token=token):
                 lease = token, self.fence_of(token)
                 until = max(at, event.until)
                 if until < self._held_until[lease]:
                     self._excused.add(lease)
                 self._held_until[lease] = until
-            case CountsAsHeld(at=at, token=token, fence=fence, until=until) if (
-                token,
-                fence,
-            ) in self._held_until:
+            case CountsAsHeld(at=at, token=token, fence=fence, until=until):
+                lease = token, fence
+                self._counts_until[lease] = until
+                if lease not in self._held_until:
+                    return
                 hold = self._holds[token]
                 was_unseen = 0 <= hold.at - self._stepped_forward_at <= _UNSEEN_FOR
-                excess = until - self._held_until[token, fence]
+                excess = until - self._held_until[lease]
                 if not hold.is_claimed and was_unseen and _ROUNDING < excess <= at - hold.at + _INEXACT:
-                    self._excused.add((token, fence))
+                    self._excused.add(lease)
             case _:
                 pass
 

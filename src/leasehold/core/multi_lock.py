@@ -261,7 +261,8 @@ async def acquire_in_turn(
                     name, ttl, left, mode, shown, True, None, floor, None, token
                 )
             except LockBusy as busy:
-                raise (to_timeout(busy, wait) if wait else busy) from None
+                # The time may have been over before this lock was asked for.
+                raise (to_timeout(busy, wait, is_own=engine.is_holding(name)) if wait else busy) from None
         # The hold begins now, when all are granted.
         for lease in held.values():
             lease.renews = renew

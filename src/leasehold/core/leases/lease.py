@@ -240,6 +240,10 @@ class LeaseState:
         if observer is not None:
             observer.hear(Renewed(self._engine.kind, self.name, outcome, error))
 
+    def wants_renewal(self) -> bool:
+        """Return whether to renew the lease now."""
+        return self.renews
+
     def on_end(self) -> None:
         """For subclasses: called when the lease has ended."""
 

@@ -96,7 +96,7 @@ class Renewer:
             return False
         # Also while a renewal is under way: a silent store must not delay the end of a lease that has run out.
         self._schedule(lease.valid_until, lease)
-        return lease.renews and lease.valid_until != lease.hold_until
+        return lease.wants_renewal() and lease.valid_until != lease.hold_until
 
     def _start_batch(self, due: list[LeaseState]) -> None:
         # The turn is taken now and not when the task starts: a release in between must wait for us.
