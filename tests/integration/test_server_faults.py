@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import socket
 import threading
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hiredis
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 KINDS = ["async", "blocking"]
 LOCK = "lock:{deal}"
+SERVICE_PAGE = Path(__file__).parents[2] / "docs/service.md"
 SILENCE = 1.5
 """The timeout of a client that is met by silence."""
 PATIENT = 20.0
@@ -467,6 +470,46 @@ async def test_a_user_without_the_rights_that_locks_need_is_refused(
         kind, server.url_for(username="bob", password="pw"), StoreRefused, hiredis.ReplyError
     )
     assert "permission" in str(error).lower() or "may not" in str(error)
+
+
+def documented_rights(flavour: str) -> str:
+    found = re.search(r"An ACL user needs: `([^`]+)`", SERVICE_PAGE.read_text(encoding="utf-8"))
+    assert found
+    return found[1] if flavour == "valkey9" else found[1].replace(" +delifeq", "")
+
+
+@pytest.mark.parametrize("flavour", SERVERS)
+@pytest.mark.parametrize("rights", ["as documented", "for an earlier version"])
+async def test_a_user_with_the_documented_rights_may_do_everything(
+    own_server: Callable[..., Server], flavour: str, rights: str
+) -> None:
+    allowed = documented_rights(flavour)
+    if rights == "for an earlier version":
+        allowed = allowed.replace(" +getex", "").replace(" +hrandfield", "")
+    server = own_server(
+        flavour, user=[f"bob on >pw ~lock:* ~idempotency:* resetchannels &leasehold:* {allowed}"]
+    )
+    url = server.url_for(username="bob", password="pw")
+    async with client("async", url) as locks, client("async", url) as rival, client("blocking", url) as other:
+        for mode in ("exclusive", "shared"):
+            lease = await locks.acquire("deal", mode=mode, ttl=30)
+            waiting = [asyncio.create_task(rival.acquire("deal", wait=LIMIT, ttl=30)) for _ in range(2)]
+            await eventually_async(lambda: server.call("ZCARD", f"{LOCK}:queue") == 2)
+            await lease.renew(60)
+            await lease.renew(10)
+            await lease.release()
+            for _ in waiting:
+                done, still = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                waiting = list(still)
+                await (await done.pop()).release()
+        await locks.acquire("deal")
+        await (await rival.take("deal")).release()
+        async with locks.lock_all(["a", "b"]):
+            assert {info.name async for info in locks.list()} == {"a", "b"}
+        assert await other.once("pay", lambda: 42) == 42
+        assert await locks.once("pay", lambda: 43) == 42
+        assert await locks.first_time("pay", "1")
+        assert not (await locks.inspect("deal")).is_held
 
 
 @pytest.mark.parametrize("flavour", SERVERS)
