@@ -85,6 +85,16 @@ def test_a_request_that_came_too_late_is_repeated_and_leaves_nothing_to_clean_up
 
 
 @each_verb
+def test_after_the_first_that_came_too_late_there_is_no_pause(world, store, engine, verb):
+    """It comes too late whenever the store's clock was read long ago, over a fast network, too."""
+    ask, reply = VERBS[verb]
+    store.answer(verb, TooLate(STORE_MS), TooLate(STORE_MS), reply)
+    world.run(ask(engine))
+    first, second, third = (call.at for call in store.asked(verb))
+    assert first == second < third
+
+
+@each_verb
 def test_requests_that_always_come_too_late_end_with_the_timeout(world, store, engine, verb):
     ask, _ = VERBS[verb]
     store.usual[verb] = Later(0.3, TooLate(STORE_MS))
