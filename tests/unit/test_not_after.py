@@ -188,6 +188,23 @@ def test_so_does_the_renewer_which_then_keeps_the_lease_alive(world, store, engi
     assert not lease.is_lost
 
 
+def test_a_shorter_renewal_in_doubt_does_not_delay_the_end_of_a_lease_that_ends_before(
+    world, store, engine, hold
+):
+    lease = hold(60, renew=True)
+    ended_at = []
+    lease.on_end = lambda: ended_at.append(world.now())
+    store.usual["shorten"] = SILENCE
+    for ttl in (30, 0.1):
+        task = world.start(engine.renew(lease, ttl))
+        world.settle()
+        task.cancel()
+        world.settle()
+    assert lease.valid_until < lease.unsettled_until
+    world.advance(5)
+    assert ended_at == [pytest.approx(lease.valid_until)]
+
+
 def test_a_server_clock_is_never_ahead_of_the_server_however_slow_a_reply_was_or_old_it_is():
     now = 50.0
     known = ServerClock(lambda: now)

@@ -138,7 +138,7 @@ class Renewer:
         """Return whether no earlier request can shorten ``lease`` any more; if one can, it is renewed after that."""
         if lease.unsettled_until <= now:
             return True
-        self._schedule(lease.unsettled_until, lease)
+        self._schedule(min(lease.unsettled_until, lease.valid_until), lease)
         return False
 
     async def _ask(self, renewals: list[Renewal]) -> Sequence[RenewReply]:
