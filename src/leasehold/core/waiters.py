@@ -100,8 +100,10 @@ class Waiter:
         return False
 
     def after_gap(self) -> None:
-        """Have the poller poll now, once for all waiters."""
-        if self.poller is not None:
+        """Have the poller poll now, once for all waiters; before the wait has begun, have the request repeated instead."""
+        if self.poller is None:
+            self.signal.set()
+        else:
             self.poller.poll_now()
 
     def update(self, place: int | Grant | None, sent_at: float, store_time: float) -> None:
