@@ -7,8 +7,6 @@ local token, own_fence = ARGV[1], ARGV[2]
 
 -- A write, so that a replica refuses: what it has may be older or newer than the truth.
 redis.call('EXPIRE', fence, 172800)
--- Uses: clock, fence, record, waiters, readers, lease
-local kind, held_by, rest = read_record()
-if left_of(token, kind, held_by, rest) and has_fence(token, kind, own_fence) then return 1 end
-local taken_by = tonumber(redis.call('GET', taken)) or 0
-return taken_by > tonumber(own_fence) and -1 or 0
+-- Uses: clock, fence, record, waiters, readers, lease, own_lease
+local left_ms, why_ended = left_under(own_fence, token, read_record())
+return left_ms and 1 or why_ended
