@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import itertools
 import re
 import socket
 import threading
+import types
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -439,6 +441,22 @@ async def test_a_read_only_replica_refuses_and_can_be_inspected(
     assert "read-only replica" in str(error) or "read only replica" in str(error)
     async with client(kind, replica.url) as locks:
         assert (await locks.inspect("held")).holder == "me"
+
+
+def test_the_errors_of_a_socket_class_of_another_package_are_the_systems(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Packages such as gevent replace the class, and raise in modules of their own."""
+
+    def refuse(_socket: socket.socket, _address: Any) -> None:
+        raise ConnectionRefusedError("refused")
+
+    in_package = {"__name__": "green.connecting", "__builtins__": builtins}
+    namespace = {"connect": types.FunctionType(refuse.__code__, in_package), "__module__": "green.sockets"}
+    monkeypatch.setattr(socket, "socket", type("socket", (socket.socket,), namespace))
+    locks = blocking.connect("redis://127.0.0.1:1", timeout=SILENCE)
+    with pytest.raises(StoreUnavailable, match="refused"):
+        locks.acquire("deal")
 
 
 @pytest.mark.parametrize("kind", KINDS)
