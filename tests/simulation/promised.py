@@ -60,9 +60,13 @@ class Promised:
                 self._holds[token], self._held_until[token, fence] = event, event.until
             case HoldExtended(at=at, token=token, until=until):
                 lease = token, self.fence_of(token)
-                is_late = until < self._held_until[lease] and self._may_be_late(at)
-                self._held_until[lease] = until
-                (self._excused.add if is_late else self._excused.discard)(lease)
+                before, self._held_until[lease] = self._held_until[lease], until
+                if until < before and self._may_be_late(at):
+                    self._excused.add(lease)
+                elif (
+                    until != before
+                ):  # a late renewal that changes nothing is none: its client has not heard of it
+                    self._excused.discard(lease)
             case HoldShifted(at=at, token=token):
                 lease = token, self.fence_of(token)
                 until = max(at, event.until)
