@@ -95,6 +95,10 @@ class Waiter:
             self.is_taken = True
         self.signal.set()
 
+    def receive_early(self, notification: Notification) -> None:
+        """Note it like any other: a grant in doubt is asked for again."""
+        self.receive(notification)
+
     def is_for(self, engine: object, name: str) -> bool:  # noqa: ARG002 - as the protocol has it
         """Return False: a waiter holds nothing."""
         return False

@@ -91,6 +91,9 @@ class Renewer:
 
     def _wants_renewal(self, lease: LeaseState, now: float) -> bool:
         """Return whether to renew ``lease`` now. In any case it either ends, or is checked at its deadline."""
+        if lease.ended is not None:
+            lease.is_watched = False  # watched after its end, or in the same moment by another thread
+            return False
         if now >= lease.valid_until:
             lease.end(lease.loss() or "expired")
             return False
