@@ -112,8 +112,13 @@ class LockContext(Generic[H]):
 
     def __enter__(self) -> H:
         held = self._held = self._acquire()
+
+        def stop_renewal(guard: weakref.ref[Any]) -> None:
+            held.abandon()
+            _guards.discard(guard)
+
         try:
-            self._guard = weakref.ref(self, lambda _: held.abandon())
+            self._guard = weakref.ref(self, stop_renewal)
             _guards.add(self._guard)
         except BaseException:  # from a signal handler
             held.abandon()
