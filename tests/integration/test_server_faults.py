@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import itertools
+import re
 import socket
 import threading
+import types
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hiredis
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
 
 KINDS = ["async", "blocking"]
 LOCK = "lock:{deal}"
+SERVICE_PAGE = Path(__file__).parents[2] / "docs/service.md"
 SILENCE = 1.5
 """The timeout of a client that is met by silence."""
 PATIENT = 20.0
@@ -438,6 +443,22 @@ async def test_a_read_only_replica_refuses_and_can_be_inspected(
         assert (await locks.inspect("held")).holder == "me"
 
 
+def test_the_errors_of_a_socket_class_of_another_package_are_the_systems(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Packages such as gevent replace the class, and raise in modules of their own."""
+
+    def refuse(_socket: socket.socket, _address: Any) -> None:
+        raise ConnectionRefusedError("refused")
+
+    in_package = {"__name__": "green.connecting", "__builtins__": builtins}
+    namespace = {"connect": types.FunctionType(refuse.__code__, in_package), "__module__": "green.sockets"}
+    monkeypatch.setattr(socket, "socket", type("socket", (socket.socket,), namespace))
+    locks = blocking.connect("redis://127.0.0.1:1", timeout=SILENCE)
+    with pytest.raises(StoreUnavailable, match="refused"):
+        locks.acquire("deal")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_wrong_or_missing_password_is_refused_and_never_shown(
     own_server: Callable[..., Server], kind: str
@@ -467,6 +488,44 @@ async def test_a_user_without_the_rights_that_locks_need_is_refused(
         kind, server.url_for(username="bob", password="pw"), StoreRefused, hiredis.ReplyError
     )
     assert "permission" in str(error).lower() or "may not" in str(error)
+
+
+def documented_rights(flavour: str) -> str:
+    found = re.search(r"^  - locks: `([^`]+)`$", SERVICE_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert found
+    return found[1] if flavour == "valkey9" else found[1].replace(" +delifeq", "")
+
+
+@pytest.mark.parametrize("flavour", SERVERS)
+@pytest.mark.parametrize("rights", ["as documented", "for an earlier version"])
+async def test_a_user_with_the_documented_rights_may_do_everything(
+    own_server: Callable[..., Server], flavour: str, rights: str
+) -> None:
+    allowed = documented_rights(flavour)
+    if rights == "for an earlier version":
+        allowed = allowed.replace(" +getex", "").replace(" +hrandfield", "")
+    server = own_server(flavour, user=[f"bob on >pw ~idempotency:* resetchannels {allowed}"])
+    url = server.url_for(username="bob", password="pw")
+    async with client("async", url) as locks, client("async", url) as rival, client("blocking", url) as other:
+        for mode in ("exclusive", "shared"):
+            lease = await locks.acquire("deal", mode=mode, ttl=30)
+            waiting = [asyncio.create_task(rival.acquire("deal", wait=LIMIT, ttl=30)) for _ in range(2)]
+            await eventually_async(lambda: server.call("ZCARD", f"{LOCK}:queue") == 2)
+            await lease.renew(60)
+            await lease.renew(10)
+            await lease.release()
+            for _ in waiting:
+                done, still = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                waiting = list(still)
+                await (await done.pop()).release()
+        await locks.acquire("deal")
+        await (await rival.take("deal")).release()
+        async with locks.lock_all(["a", "b"]):
+            assert {info.name async for info in locks.list()} == {"a", "b"}
+        assert await other.once("pay", lambda: 42) == 42
+        assert await locks.once("pay", lambda: 43) == 42
+        assert await locks.first_time("pay", "1")
+        assert not (await locks.inspect("deal")).is_held
 
 
 @pytest.mark.parametrize("flavour", SERVERS)

@@ -146,7 +146,9 @@ class ModelStore:
 
     def check(self, name: str, token: str, fence: int) -> RenewReply:
         lock = self.lock(name)
-        return DONE if lock.lease_of(token) else self._how_it_ended(lock, fence)
+        if (lease := lock.lease_of(token)) and lease.fence == fence:
+            return DONE
+        return self._how_it_ended(lock, fence)
 
     def release(self, name: str, token: str, fence: int) -> ReleaseReply:
         lock = self.lock(name)

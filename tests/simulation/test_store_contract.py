@@ -533,7 +533,7 @@ async def test_a_lease_is_shortened_unless_the_request_comes_too_late(ann, bob, 
     assert 0 < (await ann.look("a")).places[0][1] <= 10
 
 
-async def test_a_renewal_does_not_extend_what_a_late_request_got_after_the_lease_was_lost(ann, bob):
+async def test_what_a_late_request_got_after_the_lease_was_lost_is_neither_extended_nor_found_held(ann, bob):
     """The lease was taken, its client has not noticed, the taker has released, and an old acquire is delivered."""
     first, _, _ = await ann.ask("a", ttl=30)
     taker, _, _ = await bob.take("t", ttl=30)
@@ -542,6 +542,8 @@ async def test_a_renewal_does_not_extend_what_a_late_request_got_after_the_lease
     assert again > taker > first
     assert await ann.renew("a", fence=first, ttl=30) is Ended.TAKEN
     assert await ann.shorten("a", fence=first, ttl=10) is Ended.TAKEN
+    keys = [LeaseKey("lock", "a" * 32, fence) for fence in (first, again)]
+    assert await ann.do("check", keys) == [Ended.TAKEN, DONE]
     assert 10 < (await ann.look("a")).places[0][1] <= 20
     assert await ann.renew("a", fence=again, ttl=30) is DONE
     await bob.ask("b")

@@ -102,6 +102,22 @@ def test_a_result_whose_reply_was_lost_is_read_again_although_the_lease_is_gone(
     assert len(store.asked("renew")) == 1
 
 
+def test_a_result_whose_reply_was_lost_is_asked_for_until_the_deadline_although_the_lease_is_gone(
+    world, store, once, lease
+):
+    """The check after the reconnect finds the lease gone at once, and the next connection may break, too."""
+
+    def reply_is_lost(_asked):
+        store.on_gap()
+        return SILENCE
+
+    store.usual["check"] = Ended.EXPIRED  # because the result was kept
+    store.answer("keep", reply_is_lost, Later(0.1, SILENCE), Later(0.1, SILENCE))
+    store.usual["keep"] = True
+    assert finish(world, once, lease) == "paid"
+    assert store.asked("check")
+
+
 def test_work_whose_lease_had_ended_keeps_nothing(world, store, once, lease):
     store.answer("keep", False)
     with pytest.raises(LeaseLost):

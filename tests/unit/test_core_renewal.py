@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import pytest
 from tests.support.eventually import LIMIT
-from tests.unit.virtual_world import NEVER, Later, asking, granted
+from tests.unit.virtual_world import NEVER, Later, asking, granted, taking
 
 from leasehold.core.backoff import Backoff
 from leasehold.core.engine import Engine
 from leasehold.core.leases.lease import LeaseState
-from leasehold.core.replies import DONE, Ended
+from leasehold.core.replies import DONE, Ended, Taken
 from leasehold.core.sync_runner import run_sync
 from leasehold.core.validity import trusted_for
 from leasehold.errors import StoreRefused, StoreUnavailable
@@ -407,3 +407,22 @@ def test_a_thread_declares_a_loss_at_the_deadline_although_the_store_hangs():
     finally:
         answer_now.set()
         run_sync(engine.close())
+
+
+@pytest.mark.parametrize("verb", ["acquire", "take"])
+def test_a_grant_after_a_lost_one_was_taken_is_neither_renewed_nor_kept(world, store, engine, verb):
+    """The notification is about the first grant, whose reply was lost; the second, for the same token, is held."""
+
+    def taken_in_between(asked):
+        store.notify(Taken(asked["ticket"]))
+        return StoreUnavailable("no answer")
+
+    store.answer(verb, taken_in_between, granted(9, 30))
+    if verb == "acquire":
+        lease = world.run(engine.acquire("a", **asking(renew=True)))
+    else:
+        lease = world.run(engine.take("a", **taking(renew=True)))
+    assert lease.ended == "taken"
+    world.advance(100)
+    assert store.asked("renew") == []
+    assert [call.asked["token"] for call in store.asked("release")] == [lease.token]

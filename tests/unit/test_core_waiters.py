@@ -57,6 +57,19 @@ def notify_granted(world, store, *, fence=7, after=0.0, remaining=2.0):
     store.notify(Granted(ticket_of(store), fence, STORE_TIME + after, remaining))
 
 
+def test_a_gap_between_the_request_and_the_wait_is_noticed(world, store, engine):
+    """The lock may have been handed over in it, and the next poll may be far away."""
+
+    def gap_before_the_reply(_asked):
+        store.on_gap()
+        return queued()
+
+    store.answer("acquire", gap_before_the_reply, granted(7, 30))
+    started_at = world.now()
+    world.run(engine.acquire("a", **asking(ttl=30, wait=None, retry_interval=20)))
+    assert world.now() == started_at
+
+
 def test_a_notification_of_a_grant_ends_the_wait_without_another_request(world, store, waiting):
     task = waiting(renew=True)
     notify_granted(world, store)

@@ -85,6 +85,16 @@ def test_a_request_that_came_too_late_is_repeated_and_leaves_nothing_to_clean_up
 
 
 @each_verb
+def test_after_the_first_that_came_too_late_there_is_no_pause(world, store, engine, verb):
+    """It comes too late whenever the store's clock was read long ago, over a fast network, too."""
+    ask, reply = VERBS[verb]
+    store.answer(verb, TooLate(STORE_MS), TooLate(STORE_MS), reply)
+    world.run(ask(engine))
+    first, second, third = (call.at for call in store.asked(verb))
+    assert first == second < third
+
+
+@each_verb
 def test_requests_that_always_come_too_late_end_with_the_timeout(world, store, engine, verb):
     ask, _ = VERBS[verb]
     store.usual[verb] = Later(0.3, TooLate(STORE_MS))
@@ -176,6 +186,23 @@ def test_so_does_the_renewer_which_then_keeps_the_lease_alive(world, store, engi
     last = store.asked("shorten")[-1]
     assert store.asked("renew")[0].at >= last.asked["not_after"]
     assert not lease.is_lost
+
+
+def test_a_shorter_renewal_in_doubt_does_not_delay_the_end_of_a_lease_that_ends_before(
+    world, store, engine, hold
+):
+    lease = hold(60, renew=True)
+    ended_at = []
+    lease.on_end = lambda: ended_at.append(world.now())
+    store.usual["shorten"] = SILENCE
+    for ttl in (30, 0.1):
+        task = world.start(engine.renew(lease, ttl))
+        world.settle()
+        task.cancel()
+        world.settle()
+    assert lease.valid_until < lease.unsettled_until
+    world.advance(5)
+    assert ended_at == [pytest.approx(lease.valid_until)]
 
 
 def test_a_server_clock_is_never_ahead_of_the_server_however_slow_a_reply_was_or_old_it_is():

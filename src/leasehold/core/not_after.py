@@ -72,5 +72,8 @@ class NotAfterRetry:
             if now >= give_up_at or settled_at > give_up_at:
                 raise failure
             pause = min(engine.backoff.pause(tries, engine.random.fraction()), give_up_at - now)
+            if tries == 1 and isinstance(failure, TooLate):
+                # Nothing to pause for: it was our reading of the store's clock that was old or missing.
+                pause = 0.0
             await engine.clock.sleep(max(pause, settled_at - now))
             now = engine.clock.now()

@@ -25,6 +25,10 @@ class Recipient(Protocol):
         """Note what the store said."""
         ...
 
+    def receive_early(self, notification: Notification) -> None:
+        """Note what the store said before the reply: perhaps about an earlier grant, whose reply was lost."""
+        ...
+
     def is_for(self, engine: object, name: str) -> bool:
         """Return whether this is a lease of ``engine`` that holds the lock."""
         ...
@@ -58,7 +62,7 @@ class NotificationRouter:
         recipients = self._recipients
         recipients[ticket] = recipient
         if self._early and (notification := self._early.pop(ticket, None)):
-            recipient.receive(notification)
+            recipient.receive_early(notification)
         if ticket < self._gap_ticket:  # requested before the gap, and perhaps granted before it too
             recipient.after_gap()
         if len(recipients) > 2 * self._swept_size + _PILE:

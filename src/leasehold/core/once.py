@@ -106,9 +106,9 @@ class Once:
         try:
             while True:
                 tries += 1
-                # Also asked once after the end: if the result was kept and only the reply was lost, then
-                # a renewal found the lease gone.
-                is_last = lease.is_lost or engine.clock.now() >= give_up_at
+                # By its time, and also asked once after that: if the result was kept and only the reply was lost, then a
+                # renewal, or the check after a reconnect, finds the lease gone in the store at once.
+                is_last = engine.clock.now() >= min(lease.valid_until, give_up_at)
                 try:
                     return await self._keep_in_turn(lease, encoded, ttl)
                 except StoreError as error:

@@ -95,13 +95,19 @@ class Waiter:
             self.is_taken = True
         self.signal.set()
 
+    def receive_early(self, notification: Notification) -> None:
+        """Note it like any other: a grant in doubt is asked for again."""
+        self.receive(notification)
+
     def is_for(self, engine: object, name: str) -> bool:  # noqa: ARG002 - as the protocol has it
         """Return False: a waiter holds nothing."""
         return False
 
     def after_gap(self) -> None:
-        """Have the poller poll now, once for all waiters."""
-        if self.poller is not None:
+        """Have the poller poll now, once for all waiters; before the wait has begun, have the request repeated instead."""
+        if self.poller is None:
+            self.signal.set()
+        else:
             self.poller.poll_now()
 
     def update(self, place: int | Grant | None, sent_at: float, store_time: float) -> None:

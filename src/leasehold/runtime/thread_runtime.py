@@ -160,7 +160,10 @@ class ThreadConcurrency:
 
 
 def _start_thread(target: Callable[[], None]) -> None:
-    threading.Thread(target=target, name="leasehold", daemon=True).start()
+    try:
+        threading.Thread(target=target, name="leasehold", daemon=True).start()
+    except RuntimeError:  # no more threads: this one is left, and its starter counts on it
+        target()
 
 
 def _discard(waiters: list[LockType], waiter: LockType) -> None:

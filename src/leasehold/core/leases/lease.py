@@ -202,6 +202,12 @@ class LeaseState:
         if isinstance(notification, Taken):
             self.end("taken")
 
+    def receive_early(self, notification: Notification) -> None:
+        """End, and have the token released: what was taken may have been an earlier grant for it, whose reply was lost."""
+        self.receive(notification)
+        if self.ended is not None:
+            self._engine.add_orphan(self.name, self.token, self.ttl, look_again=False)
+
     def is_for(self, engine: object, name: str) -> bool:
         """Return whether this is a lease of ``engine`` that holds the lock."""
         return self.name == name and self._engine is engine and not self.is_over

@@ -16,7 +16,9 @@ async def release(engine: Engine[Any], lease: LeaseState, *, has_turn: bool = Fa
     """Release ``lease``; see `leasehold.core.engine.Engine.release`."""
     if not lease.is_ours:
         raise LeaseLost(lease.name, "released")
-    if not has_turn and (lease.is_watched or lease.exchanges or lease.is_releasing):
+    # In this order: a renewal takes its turn first, and looks at this after that.
+    lease.is_watched = False
+    if not has_turn and (lease.exchanges or lease.is_releasing):
         return await _release_in_turn(engine, lease)
     if lease.is_given_back:
         return None
@@ -61,9 +63,8 @@ async def release(engine: Engine[Any], lease: LeaseState, *, has_turn: bool = Fa
 
 
 async def _release_in_turn(engine: Engine[Any], lease: LeaseState) -> None:
-    """Release it when no other request about it is under way; no renewal begins meanwhile."""
+    """Release it when no other request about it is under way."""
     try:
-        lease.is_watched = False
         # Threads may both go on: the second finds the lease gone in the store, and does not take that for a loss.
         while lease.is_releasing and not lease.is_used_by_threads:
             await lease.wait_for_release()

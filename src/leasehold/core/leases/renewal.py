@@ -91,6 +91,9 @@ class Renewer:
 
     def _wants_renewal(self, lease: LeaseState, now: float) -> bool:
         """Return whether to renew ``lease`` now. In any case it either ends, or is checked at its deadline."""
+        if lease.ended is not None:
+            lease.is_watched = False  # watched after its end, or in the same moment by another thread
+            return False
         if now >= lease.valid_until:
             lease.end(lease.loss() or "expired")
             return False
@@ -138,7 +141,7 @@ class Renewer:
         """Return whether no earlier request can shorten ``lease`` any more; if one can, it is renewed after that."""
         if lease.unsettled_until <= now:
             return True
-        self._schedule(lease.unsettled_until, lease)
+        self._schedule(min(lease.unsettled_until, lease.valid_until), lease)
         return False
 
     async def _ask(self, renewals: list[Renewal]) -> Sequence[RenewReply]:

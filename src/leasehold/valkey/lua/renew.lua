@@ -25,13 +25,10 @@ if record and string.sub(record, 1, 34) == '2x' .. token then
   end
 end
 
--- Uses: clock, fence, record, waiters, readers, lease
+-- Uses: clock, fence, record, waiters, readers, lease, own_lease
 local kind, held_by, rest = read_record()
-local left_ms = left_of(token, kind, held_by, rest)
-if not left_ms or not has_fence(token, kind, own_fence) then
-  local taken_by = tonumber(redis.call('GET', taken)) or 0
-  return taken_by > tonumber(own_fence) and -1 or 0
-end
+local left_ms, why_ended = left_under(own_fence, token, kind, held_by, rest)
+if not left_ms then return why_ended end
 -- First, because a server that is out of memory allows the writes of a script that has begun with a small one.
 redis.call('EXPIRE', fence, 172800)
 set_ttl(token, kind, rest, math.max(left_ms, tonumber(ttl_ms)))

@@ -5,14 +5,12 @@
 local lock, fence, queue, readers, people, taken = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local token, own_fence, ttl_ms, not_after_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- Uses: clock, not_after, fence, record, waiters, readers, lease
+-- Uses: clock, not_after, fence, record, waiters, readers, lease, own_lease
 local refusal = refuse_late(not_after_ms)
 if refusal then return refusal end
 local kind, held_by, rest = read_record()
-if not left_of(token, kind, held_by, rest) or not has_fence(token, kind, own_fence) then
-  local taken_by = tonumber(redis.call('GET', taken)) or 0
-  return taken_by > tonumber(own_fence) and -1 or 0
-end
+local left_ms, why_ended = left_under(own_fence, token, kind, held_by, rest)
+if not left_ms then return why_ended end
 -- First, because a server that is out of memory allows the writes of a script that has begun with a small one.
 redis.call('EXPIRE', fence, 172800)
 set_ttl(token, kind, rest, tonumber(ttl_ms))

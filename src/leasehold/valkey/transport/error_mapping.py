@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import socket
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,8 +42,7 @@ _WORDINGS = {
     "ACL failure in script": "NOPERM",
 }
 
-_RAISE_OS_ERRORS = {"socket", "ssl"}
-_OWN_PACKAGE = "leasehold."
+_CALL_THE_SYSTEM = {"leasehold", "socket", "ssl"}
 
 # A chain of causes has no more links than this, unless it is a circle.
 _LONGEST_CHAIN = 8
@@ -99,8 +99,13 @@ def is_from_handler(error: BaseException) -> bool:
         trace = trace.tb_next
     if trace is None:
         return False
-    module = str(trace.tb_frame.f_globals.get("__name__"))
-    return module not in _RAISE_OS_ERRORS and not module.startswith(_OWN_PACKAGE)
+    package = _package_of(trace.tb_frame.f_globals.get("__name__"))
+    # Packages such as gevent and PySocks replace the class of sockets by one of their own.
+    return package not in _CALL_THE_SYSTEM and package != _package_of(socket.socket.__module__)
+
+
+def _package_of(module: object) -> str:
+    return str(module).partition(".")[0]
 
 
 def no_reply(what: str, cause: BaseException | None = None) -> StoreUnavailable:

@@ -9,29 +9,17 @@ local function left_of(token, kind, held_by, rest)
   return left_ms > 0 and left_ms or nil
 end
 
+-- The fence of a token that holds a lease; nil or false if the counter was deleted.
+local function fence_of(token, kind)
+  if kind == 's' then return (select(5, read_entry(redis.call('HGET', people, token)))) end
+  return redis.call('GET', fence)
+end
+
 -- The fence and the remaining ms of the lease of a token; nothing if it holds none.
 local function read_lease(token, kind, held_by, rest)
   local left_ms = left_of(token, kind, held_by, rest)
   if not left_ms then return end
-  local count
-  if kind == 's' then
-    count = select(5, read_entry(redis.call('HGET', people, token)))
-  else
-    count = redis.call('GET', fence)
-  end
-  return tonumber(count) or restart_fence(fence, '@0'), left_ms
-end
-
--- False if the lease of a token was granted with another fence: the token had lost the lock before, and a request for it
--- that was delivered late has got it anew. A counter that was deleted says nothing.
-local function has_fence(token, kind, own_fence)
-  local count
-  if kind == 's' then
-    count = select(5, read_entry(redis.call('HGET', people, token)))
-  else
-    count = redis.call('GET', fence)
-  end
-  return not count or count == own_fence
+  return tonumber(fence_of(token, kind)) or restart_fence(fence, '@0'), left_ms
 end
 
 -- Sets the remaining time of the lease of a token that holds one, which also claims one that was granted from the queue.
