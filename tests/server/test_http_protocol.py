@@ -191,13 +191,26 @@ async def test_a_body_in_tiny_chunks_is_refused(path: bytes) -> None:
         assert (await peer.response()).count(b"HTTP/1.1 400 ") == 1
 
 
+@pytest.mark.parametrize(
+    "more",
+    [b"0\r\n" + b"a:b\r\n" * 101, b"0\r\na: " + b"b" * 70_000, b"1;" + b"a" * 70_000],
+    ids=["many trailers", "a long trailer", "a long extension of a chunk"],
+)
+@pytest.mark.parametrize("path", [b"/", b"/early"])
+async def test_a_body_with_much_around_it_is_refused(path: bytes, more: bytes) -> None:
+    async with serving() as server, connected(server) as peer:
+        peer.send(b"POST %b HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" % path)
+        peer.send(b"1\r\nx\r\n" + more)
+        assert (await peer.response()).count(b"HTTP/1.1 431 ") == 1
+
+
 async def test_a_body_in_small_chunks_is_accepted() -> None:
     async with serving() as server, connected(server) as peer:
         peer.send(
             POST
             + b"Transfer-Encoding: chunked\r\n\r\n"
-            + b"64\r\n%b\r\n" % (b"x" * 100) * 3000
-            + b"0\r\n\r\n"
+            + b"64\r\n%b\r\n" % (b"x" * 100) * 20_000
+            + b"0\r\nX-Trailer: one\r\n\r\n"
         )
         assert await peer.status() == 200
 

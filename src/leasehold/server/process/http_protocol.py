@@ -25,6 +25,8 @@ _SLICE = 16_384
 # Chunks of a body: above this number they must have so many bytes on average.
 _FREE_PIECES = 500
 _LEAST_PIECE = 64
+# What is received with a body but is not of it, as the sizes of its chunks, may have an eighth of its bytes.
+_BODY_PER_FRAMING = 8
 _ABORT_AFTER = 5.0
 
 _REFUSALS = {
@@ -115,7 +117,7 @@ class HttpProtocol(HttpToolsProtocol):
             super().data_received(piece)
             if self._phase == "upgraded" or self.transport.is_closing():
                 return
-            if self._phase != "body" and not self._is_head_small():
+            if not self._is_head_small():
                 self._refuse(431)
                 return
         self._watch_request()
@@ -134,13 +136,14 @@ class HttpProtocol(HttpToolsProtocol):
         if len(self.headers) > self._limits.headers:
             self._refusal = 431
             raise _RefusedError
-        self._phase = "body"
+        self._phase, self._head_bytes = "body", 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """See httptools."""
         self._body_bytes += len(body)
         self._body_pieces += 1
+        self._head_bytes -= len(body) + len(body) // _BODY_PER_FRAMING
         if self._body_pieces > _FREE_PIECES and self._body_bytes < self._body_pieces * _LEAST_PIECE:
             raise _RefusedError  # parsing them takes far more time than receiving them
         super().on_body(body)
@@ -156,6 +159,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._refuse(self._refusal)
 
     def _is_head_small(self) -> bool:
+        # In the body, this is about extensions of chunks and about trailers, which are added to the headers.
         return self._head_bytes <= self._limits.head_bytes and (
             self._phase == "idle" or len(self.headers) <= self._limits.headers
         )
