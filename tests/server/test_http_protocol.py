@@ -16,6 +16,7 @@ from tests.server.served import QUICK
 from tests.support.eventually import LIMIT, eventually_async
 from tests.support.servers import reserve_port
 
+from leasehold.documents.uvicorn import SocketProtocol
 from leasehold.server import Settings
 from leasehold.server.process.worker import configure
 
@@ -233,6 +234,14 @@ async def test_the_rest_of_a_request_that_was_answered_early_is_not_read_for_eve
                 await asyncio.sleep(0.01)
 
 
+async def test_a_connection_ends_when_nothing_follows_a_request_that_was_answered_early() -> None:
+    async with serving(request_seconds=0.2) as server, connected(server) as peer:
+        peer.send(b"POST /early HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n12")
+        assert await peer.status() == 200
+        peer.send(b"34")
+        assert await peer.response() == b""
+
+
 async def test_a_client_that_does_not_wait_for_responses_is_ended() -> None:
     async with serving() as server, connected(server) as peer:
         peer.send((GET + b"\r\n") * 1000)
@@ -253,6 +262,24 @@ async def test_a_client_that_does_not_read_its_response_is_ended() -> None:
         peer.send(b"GET /%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % (16 * LARGE))
         await eventually_async(lambda: server.server_state.total_requests == 1)
         await eventually_async(lambda: not server.server_state.connections)
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["unanswered", "unread"])
+async def test_a_connection_with_open_responses_does_not_become_a_socket(
+    monkeypatch: pytest.MonkeyPatch,
+    at_once: bool,
+) -> None:
+    upgraded: list[object] = []
+    monkeypatch.setattr(SocketProtocol, "connection_made", lambda self, _: upgraded.append(self))
+    get = b"GET /%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % (16 * LARGE)
+    async with serving() as server, connected(server) as peer:
+        peer.writer.transport.pause_reading()
+        peer.send(get)
+        if not at_once:
+            await eventually_async(lambda: server.server_state.total_requests == 1)
+        peer.send(GET + UPGRADE + b"\r\n")
+        await eventually_async(lambda: upgraded or not server.server_state.connections)
+        assert not upgraded
 
 
 async def test_unread_responses_to_one_address_are_limited() -> None:

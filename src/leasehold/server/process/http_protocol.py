@@ -92,6 +92,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """See uvicorn. From here on the limits of sockets apply."""
+        if self._is_answering() or self.flow.write_paused:
+            # Responses would be written into the socket, and nothing would limit how much of them is unread.
+            self.transport.abort()
+            return
         self._phase = "upgraded"
         self._leave()
         super().handle_websocket_upgrade()
@@ -158,6 +162,10 @@ class HttpProtocol(HttpToolsProtocol):
         del msg
         self._refuse(self._refusal)
 
+    def _is_answering(self) -> bool:
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
+        return cycle is not None and not cycle.response_complete
+
     def _is_head_small(self) -> bool:
         # In the body, this is about extensions of chunks and about trailers, which are added to the headers.
         return self._head_bytes <= self._limits.head_bytes and (
@@ -168,6 +176,9 @@ class HttpProtocol(HttpToolsProtocol):
         """Set the deadline for the rest of a request that has begun."""
         if self._phase == "idle" and not self._head_bytes:
             self._clear_deadline()
+            if not self._is_answering():
+                # The request was answered before it was complete, and its rest has ended uvicorn's timer.
+                self._set_deadline("head", self._limits.seconds)
         elif self._phase != "body":
             if self._deadline_for != "head":
                 self._set_deadline("head", self._limits.seconds)
