@@ -56,7 +56,9 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(address: str = "127.0.0.1", **settings: Any) -> AsyncIterator[_Server]:
+async def serving(
+    address: str = "127.0.0.1", *, send_buffer: int = 16384, **settings: Any
+) -> AsyncIterator[_Server]:
     """The application as a worker serves it, in this loop; ``port`` is where."""
     config = configure(application, Settings(**(QUICK | settings)))  # type: ignore[arg-type]
     server = _Server(config)
@@ -67,7 +69,7 @@ async def serving(address: str = "127.0.0.1", **settings: Any) -> AsyncIterator[
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         # The kernel would take megabytes for a client that does not read, and hide that it is slow.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         reservation.close()
         listener.bind((address, server.port))  # type: ignore[attr-defined]
         task = asyncio.create_task(server.serve(sockets=[listener]))
@@ -280,6 +282,25 @@ async def test_a_connection_with_open_responses_does_not_become_a_socket(
         peer.send(GET + UPGRADE + b"\r\n")
         await eventually_async(lambda: upgraded or not server.server_state.connections)
         assert not upgraded
+
+
+@pytest.mark.parametrize("more", [b"", b"Connection: close\r\n"], ids=["kept alive", "closed after it"])
+async def test_a_client_that_reads_its_response_slowly_gets_all_of_it(more: bytes) -> None:
+    size = 16 * LARGE
+    async with serving(request_seconds=2, send_buffer=4 * LARGE) as server:
+        server.config.timeout_keep_alive = 0
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, ("127.0.0.1", server.port))
+            await loop.sock_sendall(client, b"GET /%d HTTP/1.1\r\nHost: localhost\r\n%b\r\n" % (size, more))
+            received = 0
+            while received < size and (piece := await asyncio.wait_for(loop.sock_recv(client, 16384), LIMIT)):
+                received += len(piece)
+                if received < LARGE:
+                    await asyncio.sleep(0.05)
+        assert received >= size
 
 
 async def test_unread_responses_to_one_address_are_limited() -> None:

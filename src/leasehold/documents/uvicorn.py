@@ -33,6 +33,16 @@ _SLICE = 2048
 _ABORT_AFTER = 5.0
 
 
+def limit_unsent(transport: asyncio.BaseTransport, size: int) -> None:
+    """Keep the kernel from buffering megabytes for a peer that does not read, which would hide here that it is slow.
+
+    Data in flight to a peer that does read is not limited by this.
+    """
+    with suppress(AttributeError, OSError):  # not on every system, and not for every kind of connection
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, size)
+
+
 class SocketProtocol(WebSocketsSansIOProtocol):
     """Uvicorn's own protocol, with a limit on frames, and a way for the application to abort a connection.
 
@@ -53,11 +63,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if self.client is not None:
             self.client = (plain_address(self.client[0]), self.client[1])
         self.transport.set_write_buffer_limits(high=_HIGH_WATER)
-        # The kernel would buffer megabytes for a peer that does not read, and hide here that it is slow.
-        # Data in flight to a peer that does read is not limited by this.
-        with suppress(AttributeError, OSError):  # not on every system, and not for every kind of connection
-            connection = self.transport.get_extra_info("socket")
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _HIGH_WATER)
+        limit_unsent(self.transport, _HIGH_WATER)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""

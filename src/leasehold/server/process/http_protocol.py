@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from leasehold.documents.http.client_address import plain_address
+from leasehold.documents.uvicorn import limit_unsent
 from leasehold.http_problems import MEDIA_TYPE
 from leasehold.runtime.read_fairness import LARGE_READ, pause_for_one_turn
 
@@ -27,7 +28,8 @@ _FREE_PIECES = 500
 _LEAST_PIECE = 64
 # What is received with a body but is not of it, as the sizes of its chunks, may have an eighth of its bytes.
 _BODY_PER_FRAMING = 8
-_ABORT_AFTER = 5.0
+# Of a response, in the kernel.
+_UNSENT = 16_384
 
 _REFUSALS = {
     400: ("invalid_request", "this is not a valid HTTP request"),
@@ -66,13 +68,15 @@ class HttpProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_for = ""
         self._sending: asyncio.TimerHandle | None = None
-        self._aborting: asyncio.TimerHandle | None = None
 
     # The connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio."""
         super().connection_made(transport)
+        # Otherwise the kernel takes megabytes, and more only when it has sent a third of them: that hides how much the client
+        # reads.
+        limit_unsent(transport, _UNSENT)
         if self.client is not None:
             self.client = (plain_address(self.client[0]), self.client[1])
             self._group = self._counter.group_of(self.client[0])
@@ -103,8 +107,6 @@ class HttpProtocol(HttpToolsProtocol):
     def _leave(self) -> None:
         self._clear_deadline()
         self._forget_unsent()
-        if self._aborting is not None:
-            self._aborting.cancel()
         if self._group is not None:
             group, self._group = self._group, None
             self._counter.leave(group)
@@ -210,6 +212,8 @@ class HttpProtocol(HttpToolsProtocol):
     def _on_deadline(self) -> None:
         if self._phase == "idle" and not self._head_bytes:
             self._close()  # a browser that has connected in advance would take a response for that to its next request
+        elif self.flow.read_paused:
+            self._set_deadline("head", self._limits.seconds)  # until requests before it are answered
         else:
             self._refuse(408)
 
@@ -221,8 +225,7 @@ class HttpProtocol(HttpToolsProtocol):
             # Without a limit a client could send the rest of a refused request for ever.
             self._set_deadline("rest", self._limits.linger_seconds, self._close)
         super().on_response_complete()
-        if self.transport.is_closing():
-            self._abort_soon()
+        self._watch_closing()
 
     def timeout_keep_alive_handler(self) -> None:
         """See uvicorn."""
@@ -236,19 +239,28 @@ class HttpProtocol(HttpToolsProtocol):
             self._unsent = 0
             self.loop.call_soon(self.transport.abort)  # not within its own call
         else:
-            self._sending = self.loop.call_later(self._limits.seconds, self._check_reading, self._unsent)
+            self._watch_reading(self._unsent)
 
     def resume_writing(self) -> None:
         """See asyncio."""
         super().resume_writing()
         self._forget_unsent()
+        self._watch_closing()
 
-    def _check_reading(self, before: int) -> None:
-        left = self.transport.get_write_buffer_size()
-        if before - left < self._limits.least_progress:
-            self.transport.abort()
-        else:
-            self._sending = self.loop.call_later(self._limits.seconds, self._check_reading, left)
+    def _watch_closing(self) -> None:
+        """Closing waits for the client to read what is unsent, without limit."""
+        if self.transport.is_closing() and self.parser is not None and self._sending is None:
+            self._watch_reading(self.transport.get_write_buffer_size())
+
+    def _watch_reading(self, before: int) -> None:
+        def check() -> None:
+            left = self.transport.get_write_buffer_size()
+            if before - left < self._limits.least_progress:
+                self.transport.abort()
+            else:
+                self._watch_reading(left)
+
+        self._sending = self.loop.call_later(self._limits.seconds, check)
 
     def _forget_unsent(self) -> None:
         if self._sending is not None:
@@ -264,8 +276,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Answer with a problem and close. An unfinished response is cut instead."""
         if self.transport.is_closing():
             return
-        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
-        if cycle is not None and cycle.response_started and not cycle.response_complete:
+        if self.pipeline or (self._is_answering() and self.cycle.response_started):
             self.transport.abort()
             return
         self._clear_deadline()
@@ -283,12 +294,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _close(self) -> None:
         self.transport.close()
-        self._abort_soon()
-
-    def _abort_soon(self) -> None:
-        """Closing waits for the client to read what is unsent, without limit."""
-        if self._aborting is None and self.parser is not None:
-            self._aborting = self.loop.call_later(_ABORT_AFTER, self.transport.abort)
+        self._watch_closing()
 
 
 class _RefusedError(Exception):
