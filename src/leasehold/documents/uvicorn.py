@@ -10,8 +10,6 @@ the memory that a message takes before it is refused.
 
 from __future__ import annotations
 
-import socket
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -19,7 +17,7 @@ from websockets.exceptions import InvalidState
 
 from leasehold.documents.http.client_address import plain_address
 from leasehold.documents.live.messages import CloseCode
-from leasehold.runtime.read_fairness import LARGE_READ, pause_for_one_turn
+from leasehold.runtime.read_fairness import LARGE_READ, limit_unsent, pause_for_one_turn
 
 if TYPE_CHECKING:
     import asyncio
@@ -31,16 +29,6 @@ _HIGH_WATER = 16384
 # At most this much is parsed before the frames are counted: some 300 of the smallest, in about 1 ms.
 _SLICE = 2048
 _ABORT_AFTER = 5.0
-
-
-def limit_unsent(transport: asyncio.BaseTransport, size: int) -> None:
-    """Keep the kernel from buffering megabytes for a peer that does not read, which would hide here that it is slow.
-
-    Data in flight to a peer that does read is not limited by this.
-    """
-    with suppress(AttributeError, OSError):  # not on every system, and not for every kind of connection
-        connection = transport.get_extra_info("socket")
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, size)
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from leasehold.documents.http.client_address import plain_address
-from leasehold.documents.uvicorn import limit_unsent
 from leasehold.http_problems import MEDIA_TYPE
-from leasehold.runtime.read_fairness import LARGE_READ, pause_for_one_turn
+from leasehold.runtime.read_fairness import LARGE_READ, limit_unsent, pause_for_one_turn
 
 if TYPE_CHECKING:
     import asyncio
