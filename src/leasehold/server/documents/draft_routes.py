@@ -55,7 +55,7 @@ def draft_router() -> APIRouter:
         document_id: PathId, draft_id: PathId, user: CurrentUser, services: UsesServices
     ) -> Response:
         """Compare a draft with its base version and the current document, for editors."""
-        # One of each user, so that nobody keeps the large saves of others waiting. Up to the bytes of the response: decoded
+        # One of each user, so that the large saves of others do not wait for many. Up to the bytes of the response: decoded
         # contents take many times their size.
         async with comparing.setdefault(user.user_id, asyncio.Lock()), services.decoding:
             found = await Drafts(services.database, document_id).compare(draft_id)
