@@ -10,6 +10,7 @@ from sqlalchemy import select
 from tests.server.conftest import ON_SQLITE
 from tests.server.pages import ANA, LOGIN, assert_problem, bearer, cookies_of, csrf, page, register
 
+from leasehold.server.auth.passwords import Passwords
 from leasehold.server.db.engine import reading
 from leasehold.server.db.models import UserRow
 
@@ -51,7 +52,16 @@ async def test_a_body_with_unknown_fields_is_not_valid(client: httpx.AsyncClient
     assert_problem(answer, 422, "invalid_request")
 
 
-async def test_an_outdated_hash_is_replaced(make_app: MakeApp, make_settings: MakeSettings) -> None:
+async def test_an_outdated_hash_is_replaced(
+    make_app: MakeApp, make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verify, verified = Passwords.verify, []
+
+    async def recorded(self: Passwords, password: str, password_hash: str | None) -> bool:
+        verified.append(password_hash)
+        return await verify(self, password, password_hash)
+
+    monkeypatch.setattr(Passwords, "verify", recorded)
     before = await make_app(make_settings(argon2_time_cost=1))
     async with page(before) as client:
         await register(client)
@@ -60,7 +70,9 @@ async def test_an_outdated_hash_is_replaced(make_app: MakeApp, make_settings: Ma
         for _ in range(2):
             assert (await client.post("/api/auth/login", json=LOGIN)).status_code == 200
     async with reading(after.state.services.database) as session:
-        assert ",t=2," in await session.scalar(select(UserRow.password_hash))
+        replaced = await session.scalar(select(UserRow.password_hash))
+    assert ",t=2," in replaced
+    assert [each == replaced for each in verified] == [False, True]
 
 
 @ON_SQLITE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 from tests.server.conftest import ON_SQLITE
 from tests.server.rows import drafts_of, versions_of
 from tests.server.team import Team, acquire, make_team, problem, save
+from tests.support.eventually import LIMIT, eventually_async
 
 from leasehold.server.db.models import new_id
 from leasehold.server.documents import draft_routes, drafts
@@ -123,9 +125,31 @@ class TestComparing:
 
         monkeypatch.setattr(draft_routes, "unified_diff", counted)
         path = f"{case.path}/{case.draft_id}/compare"
-        answers = await asyncio.gather(*(case.team.ana.http.get(path) for _ in range(5)))
-        assert [answer.status_code for answer in answers] == [200] * 5
+        people = (case.team.ana, case.team.ben, case.team.olga)
+        answers = await asyncio.gather(*(each.http.get(path) for each in people for _ in range(2)))
+        assert [answer.status_code for answer in answers] == [200] * 6
         assert most <= AT_ONCE
+
+    async def test_one_user_does_not_keep_others_waiting(
+        self, case: Case, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        go_on, begun = threading.Event(), 0
+
+        def first_waits(old: Content, new: Content) -> list[str] | None:
+            nonlocal begun
+            begun += 1
+            if begun == 1:
+                go_on.wait(LIMIT)
+            return unified_diff(old, new)
+
+        monkeypatch.setattr(draft_routes, "unified_diff", first_waits)
+        path = f"{case.path}/{case.draft_id}/compare"
+        many = [asyncio.create_task(case.team.ana.http.get(path)) for _ in range(AT_ONCE + 1)]
+        await eventually_async(lambda: begun > 0)
+        assert (await case.team.ben.http.get(path)).status_code == 200
+        assert begun == 2  # none of Ana's others, so they have not taken all turns
+        go_on.set()
+        assert [answer.status_code for answer in await asyncio.gather(*many)] == [200] * len(many)
 
     async def test_json_as_people_write_it(self, case: Case) -> None:
         team = case.team

@@ -16,6 +16,7 @@ from tests.server.served import QUICK
 from tests.support.eventually import LIMIT, eventually_async
 from tests.support.servers import reserve_port
 
+from leasehold.documents.uvicorn import SocketProtocol
 from leasehold.server import Settings
 from leasehold.server.process.worker import configure
 
@@ -55,7 +56,9 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(address: str = "127.0.0.1", **settings: Any) -> AsyncIterator[_Server]:
+async def serving(
+    address: str = "127.0.0.1", *, send_buffer: int = 16384, **settings: Any
+) -> AsyncIterator[_Server]:
     """The application as a worker serves it, in this loop; ``port`` is where."""
     config = configure(application, Settings(**(QUICK | settings)))  # type: ignore[arg-type]
     server = _Server(config)
@@ -66,7 +69,7 @@ async def serving(address: str = "127.0.0.1", **settings: Any) -> AsyncIterator[
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         # The kernel would take megabytes for a client that does not read, and hide that it is slow.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         reservation.close()
         listener.bind((address, server.port))  # type: ignore[attr-defined]
         task = asyncio.create_task(server.serve(sockets=[listener]))
@@ -191,13 +194,26 @@ async def test_a_body_in_tiny_chunks_is_refused(path: bytes) -> None:
         assert (await peer.response()).count(b"HTTP/1.1 400 ") == 1
 
 
+@pytest.mark.parametrize(
+    "more",
+    [b"0\r\n" + b"a:b\r\n" * 101, b"0\r\na: " + b"b" * 70_000, b"1;" + b"a" * 70_000],
+    ids=["many trailers", "a long trailer", "a long extension of a chunk"],
+)
+@pytest.mark.parametrize("path", [b"/", b"/early"])
+async def test_a_body_with_much_around_it_is_refused(path: bytes, more: bytes) -> None:
+    async with serving() as server, connected(server) as peer:
+        peer.send(b"POST %b HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" % path)
+        peer.send(b"1\r\nx\r\n" + more)
+        assert (await peer.response()).count(b"HTTP/1.1 431 ") == 1
+
+
 async def test_a_body_in_small_chunks_is_accepted() -> None:
     async with serving() as server, connected(server) as peer:
         peer.send(
             POST
             + b"Transfer-Encoding: chunked\r\n\r\n"
-            + b"64\r\n%b\r\n" % (b"x" * 100) * 3000
-            + b"0\r\n\r\n"
+            + b"64\r\n%b\r\n" % (b"x" * 100) * 20_000
+            + b"0\r\nX-Trailer: one\r\n\r\n"
         )
         assert await peer.status() == 200
 
@@ -220,6 +236,14 @@ async def test_the_rest_of_a_request_that_was_answered_early_is_not_read_for_eve
                 await asyncio.sleep(0.01)
 
 
+async def test_a_connection_ends_when_nothing_follows_a_request_that_was_answered_early() -> None:
+    async with serving(request_seconds=0.2) as server, connected(server) as peer:
+        peer.send(b"POST /early HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n12")
+        assert await peer.status() == 200
+        peer.send(b"34")
+        assert await peer.response() == b""
+
+
 async def test_a_client_that_does_not_wait_for_responses_is_ended() -> None:
     async with serving() as server, connected(server) as peer:
         peer.send((GET + b"\r\n") * 1000)
@@ -240,6 +264,43 @@ async def test_a_client_that_does_not_read_its_response_is_ended() -> None:
         peer.send(b"GET /%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % (16 * LARGE))
         await eventually_async(lambda: server.server_state.total_requests == 1)
         await eventually_async(lambda: not server.server_state.connections)
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["unanswered", "unread"])
+async def test_a_connection_with_open_responses_does_not_become_a_socket(
+    monkeypatch: pytest.MonkeyPatch,
+    at_once: bool,
+) -> None:
+    upgraded: list[object] = []
+    monkeypatch.setattr(SocketProtocol, "connection_made", lambda self, _: upgraded.append(self))
+    get = b"GET /%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % (16 * LARGE)
+    async with serving() as server, connected(server) as peer:
+        peer.writer.transport.pause_reading()
+        peer.send(get)
+        if not at_once:
+            await eventually_async(lambda: server.server_state.total_requests == 1)
+        peer.send(GET + UPGRADE + b"\r\n")
+        await eventually_async(lambda: upgraded or not server.server_state.connections)
+        assert not upgraded
+
+
+@pytest.mark.parametrize("more", [b"", b"Connection: close\r\n"], ids=["kept alive", "closed after it"])
+async def test_a_client_that_reads_its_response_slowly_gets_all_of_it(more: bytes) -> None:
+    size = 16 * LARGE
+    async with serving(request_seconds=2, send_buffer=4 * LARGE) as server:
+        server.config.timeout_keep_alive = 0
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, ("127.0.0.1", server.port))
+            await loop.sock_sendall(client, b"GET /%d HTTP/1.1\r\nHost: localhost\r\n%b\r\n" % (size, more))
+            received = 0
+            while received < size and (piece := await asyncio.wait_for(loop.sock_recv(client, 16384), LIMIT)):
+                received += len(piece)
+                if received < LARGE:
+                    await asyncio.sleep(0.05)
+        assert received >= size
 
 
 async def test_unread_responses_to_one_address_are_limited() -> None:

@@ -147,6 +147,21 @@ async def test_an_unexpected_error_is_a_problem_without_details(
     assert "canary in a traceback" in caplog.text
 
 
+async def test_a_client_that_ends_within_its_request_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    async def read_body(scope: Any, receive: Any, send: Any) -> None:
+        await Request(scope, receive).body()
+
+    async def disconnect() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    sent: list[Any] = []
+    bodies = RequestBodies(max_body=65_536, max_content=1 << 20, user_of=lambda _: None)
+    scope = {"type": "http", "method": "PUT", "path": "/api/x", "headers": [], "query_string": b""}
+    await ApiMiddleware(read_body, bodies=bodies, hosts=AllowedHosts(None))(scope, disconnect, sent.append)
+    assert sent == []
+    assert "Traceback" not in caplog.text
+
+
 async def test_a_response_that_fails_midway_is_cut(
     http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:

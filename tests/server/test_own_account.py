@@ -211,7 +211,7 @@ async def test_a_login_that_is_ended_elsewhere_loses_its_sockets(api: Api, app: 
     ana = await api.register()
     other = await api.sign_in(ana.email)
     ended: list[str] = []
-    app.state.services.auth.revocations.listen(ended.append)
+    app.state.services.auth.revocations.listen(ended.extend)
     assert (await ana.http.delete("/api/auth/logins")).status_code == 204
     await eventually_async(lambda: len(ended) == 1)
     assert not await is_signed_in(other)

@@ -111,6 +111,20 @@ async def test_one_user_cannot_have_many_large_bodies_unfinished() -> None:
     assert bodies._unfinished == {}
 
 
+@pytest.mark.parametrize("length", ["-1", "1e3", "1" * 5000, "4300000", "\N{SUPERSCRIPT TWO}"])
+async def test_a_length_that_is_too_large_or_no_number_is_refused(length: str) -> None:
+    bodies = RequestBodies(max_body=65_536, max_content=1 << 20, user_of=bytes.decode)
+    with pytest.raises(HTTPException) as refused:
+        check(bodies, content_length=length, authorization="ana")
+    assert refused.value.status_code == 413
+
+
+async def test_zeros_before_a_length_are_ignored() -> None:
+    bodies = RequestBodies(max_body=65_536, max_content=1 << 20, user_of=bytes.decode)
+    assert check(bodies, content_length="0" * 5000) is None
+    assert check(bodies, content_length="0" * 5000 + "20000", authorization="ana").most == 20_000
+
+
 async def test_a_body_cannot_be_longer_than_declared() -> None:
     bodies = RequestBodies(max_body=65_536, max_content=1 << 20, user_of=bytes.decode)
     with (

@@ -146,7 +146,7 @@ async def test_logouts_during_an_outage_of_the_store_are_read_afterwards(
 async def test_listeners_are_called_once_for_each_logout(database: Database, client: Client) -> None:
     told: list[str] = []
     async with Revocations(database, client.store_access.transport, seconds=900, every=0.05) as revocations:
-        forget = revocations.listen(told.append)
+        forget = revocations.listen(told.extend)
         elsewhere = await end_a_session(database)
         await eventually_async(lambda: elsewhere in told)
         here = await end_a_session(database)
@@ -157,6 +157,15 @@ async def test_listeners_are_called_once_for_each_logout(database: Database, cli
         unheard = await end_a_session(database)
         await eventually_async(lambda: revocations.is_ended(unheard))
     assert sorted(told) == sorted([elsewhere, here, last])
+
+
+async def test_many_logouts_at_once_are_heard_together(database: Database, client: Client) -> None:
+    """One user may have thousands of logins, and each time a listener asks the database."""
+    told: list[list[str]] = []
+    async with Revocations(database, client.store_access.transport, seconds=900, every=NEVER) as revocations:
+        revocations.listen(told.append)
+        await revocations.add("one", "two", "three")
+    assert told == [["one", "two", "three"]]
 
 
 async def test_a_clock_set_back_loses_no_logout(database: Database, client: Client) -> None:

@@ -54,6 +54,16 @@ def test_a_token_names_its_user_and_its_end(tokens: Tokens, clock: Clock) -> Non
     assert tokens.verify(made.text) == Principal("u-1", "Ana Ünal", int(clock()) + 900.0, "s-1")
 
 
+def test_a_token_does_not_outlive_its_login(tokens: Tokens, clock: Clock) -> None:
+    """A new password ends the logins that have not expired; tokens of the others must be over."""
+    soon = clock() + 100
+    made = tokens.issue(user_id="u-1", user_name="Ana", login_id="s-1", at=clock(), until=soon)
+    assert made.expires_in <= 100
+    clock.now = soon
+    with pytest.raises(NotSignedIn):
+        tokens.verify(made.text)
+
+
 def test_another_worker_with_the_same_key_accepts_it(tokens: Tokens, clock: Clock) -> None:
     assert Tokens(KEY).verify(issue(tokens, clock)).user_id == "u-1"
 

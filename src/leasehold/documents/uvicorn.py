@@ -10,8 +10,6 @@ the memory that a message takes before it is refused.
 
 from __future__ import annotations
 
-import socket
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -19,7 +17,7 @@ from websockets.exceptions import InvalidState
 
 from leasehold.documents.http.client_address import plain_address
 from leasehold.documents.live.messages import CloseCode
-from leasehold.runtime.read_fairness import LARGE_READ, pause_for_one_turn
+from leasehold.runtime.read_fairness import LARGE_READ, limit_unsent, pause_for_one_turn
 
 if TYPE_CHECKING:
     import asyncio
@@ -53,11 +51,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if self.client is not None:
             self.client = (plain_address(self.client[0]), self.client[1])
         self.transport.set_write_buffer_limits(high=_HIGH_WATER)
-        # The kernel would buffer megabytes for a peer that does not read, and hide here that it is slow.
-        # Data in flight to a peer that does read is not limited by this.
-        with suppress(AttributeError, OSError):  # not on every system, and not for every kind of connection
-            connection = self.transport.get_extra_info("socket")
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _HIGH_WATER)
+        limit_unsent(self.transport, _HIGH_WATER)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""

@@ -1,7 +1,9 @@
-"""Reads one connection at most once in each turn of the event loop."""
+"""Reads one connection at most once in each turn of the event loop, and shows how fast its peer reads."""
 
 from __future__ import annotations
 
+import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,3 +29,14 @@ def pause_for_one_turn(
 def _resume(transport: asyncio.Transport, may_resume: Callable[[], bool]) -> None:
     if not transport.is_closing() and may_resume():
         transport.resume_reading()
+
+
+def limit_unsent(transport: asyncio.BaseTransport, size: int) -> None:
+    """Let the kernel take more only while it has less than about ``size`` bytes to send.
+
+    Otherwise it buffers megabytes for a peer that does not read, and hides here that it is slow. Data in flight to a peer
+    that does read is not limited by this.
+    """
+    with suppress(AttributeError, OSError):  # not on every system, and not for every kind of connection
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, size)

@@ -60,7 +60,7 @@ class Revocations:
         self._ended: dict[str, float] = {}
         self._known_since = 0.0
         self._reload = asyncio.Event()
-        self._listeners: list[Callable[[str], None]] = []
+        self._listeners: list[Callable[[list[str]], None]] = []
         self._tasks = AsyncioConcurrency()
 
     async def __aenter__(self) -> Self:
@@ -79,23 +79,23 @@ class Revocations:
         """True if the login is known to have ended."""
         return login_id in self._ended
 
-    async def add(self, login_id: str) -> None:
-        """Record a login that has ended in the database, and notify the other workers."""
-        self._record(login_id, self._clock())
+    async def add(self, *login_ids: str) -> None:
+        """Record logins that have ended in the database, and notify the other workers."""
+        self._record(dict.fromkeys(login_ids, self._clock()))
         if (connection := self._wire.connection) is not None:
             with suppress(StoreError):
                 await connection.call("PUBLISH", CHANNEL, "ended")
 
-    def listen(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Call ``listener`` with the id of each login that ends, here or elsewhere. Returns the unsubscribe function."""
+    def listen(self, listener: Callable[[list[str]], None]) -> Callable[[], None]:
+        """Call ``listener`` with the ids of logins that end, here or elsewhere. Returns the unsubscribe function."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def _record(self, login_id: str, ended_at: float) -> None:
-        if login_id not in self._ended:
-            self._ended[login_id] = ended_at
+    def _record(self, ended: dict[str, float]) -> None:
+        if new := [login_id for login_id in ended if login_id not in self._ended]:
+            self._ended = ended | self._ended
             for listener in tuple(self._listeners):
-                listener(login_id)
+                listener(new)
 
     async def _load(self) -> None:
         now = self._clock()
@@ -104,8 +104,7 @@ class Revocations:
         since = max(oldest, min(self._known_since, now) - _MARGIN)
         query = select(LoginRow.id, LoginRow.ended_at).where(LoginRow.ended_at > since)
         async with reading(self._database) as db:
-            for login_id, ended_at in (await db.execute(query)).all():
-                self._record(login_id, ended_at or now)
+            self._record({login_id: ended_at or now for login_id, ended_at in await db.execute(query)})
         self._known_since = now
         self._ended = {name: ended_at for name, ended_at in self._ended.items() if ended_at > oldest}
 

@@ -138,7 +138,11 @@ def _respond_with_tokens(
         secure=services.settings.cookies_are_secure,
     )
     token = auth.tokens.issue(
-        user_id=user.id, user_name=user.display_name, login_id=active.login_id, at=active.seen_at
+        user_id=user.id,
+        user_name=user.display_name,
+        login_id=active.login_id,
+        at=active.seen_at,
+        until=active.expires_at,
     )
     return SignedInUser(
         **User.of(user).model_dump(),

@@ -90,7 +90,7 @@ class AuthService:
         ended = await change_password(self.database, user, password_hash, but=principal.session_id)
         user.password_hash = password_hash
         _log.info("the password of the account %s was changed; ended logins: %d", user.id, len(ended))
-        await self._announce(ended)
+        await self.revocations.add(*ended)
         return user
 
     async def delete_account(self, principal: Principal, *, password: str, address: str) -> None:
@@ -98,12 +98,12 @@ class AuthService:
         user = await self._user_with_password(principal, password, address)
         ended = await delete_account(self.database, user)
         _log.info("the account %s was deleted; ended logins: %d", user.id, len(ended))
-        await self._announce(ended)
+        await self.revocations.add(*ended)
 
     async def end_logins(self, user_id: str, *, only: str | None = None, but: str | None = None) -> int:
         """End the user's logins: ``only`` one, or all ``but`` one; the number of those that this ended."""
         ended = await self.logins.end_of(user_id, only=only, but=but)
-        await self._announce(ended)
+        await self.revocations.add(*ended)
         return len(ended)
 
     async def _user_with_password(self, principal: Principal, password: str, address: str) -> UserRow:
@@ -117,10 +117,6 @@ class AuthService:
         ):
             raise NotAllowed("the password is wrong")
         return user
-
-    async def _announce(self, ended: list[str]) -> None:
-        for login_id in ended:
-            await self.revocations.add(login_id)
 
     async def refresh(self, refresh_token: str) -> ActiveLogin:
         """Keep the login alive. `NotSignedIn` if it has ended; see `Logins.refresh`."""

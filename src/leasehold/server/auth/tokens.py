@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
 from hashlib import sha256
@@ -45,19 +46,25 @@ class Tokens:
         # By digest, so that no token stays in memory longer than its request.
         self._verified: OrderedDict[bytes, Principal] = OrderedDict()
 
-    def issue(self, *, user_id: str, user_name: str, login_id: str, at: float) -> AccessToken:
-        """Issue a token for the user, whose login was known to be alive at that instant (Unix seconds)."""
+    def issue(
+        self, *, user_id: str, user_name: str, login_id: str, at: float, until: float = math.inf
+    ) -> AccessToken:
+        """Issue a token for the user, whose login was known to be alive at that instant (Unix seconds).
+
+        It is valid ``until`` the login expires at the latest: the end of an expired login is not recorded.
+        """
         now = int(at)
+        expires_at = int(min(now + self._seconds, until))
         claims = {
             "iss": ISSUER,
             "aud": AUDIENCE,
             "iat": now,
-            "exp": now + self._seconds,
+            "exp": expires_at,
             "sub": user_id,
             "sid": login_id,
             "name": user_name,
         }
-        return AccessToken(jwt.encode(claims, self._key, _ALGORITHM), self._seconds)
+        return AccessToken(jwt.encode(claims, self._key, _ALGORITHM), expires_at - now)
 
     def verify(self, token: str) -> Principal:
         """The user of the token; `NotSignedIn` if it is not ours, or has expired."""

@@ -53,10 +53,10 @@ class Users:
             raise _account_is_gone()
         return user
 
-    async def replace_hash(self, user: UserRow, password_hash: str) -> None:
-        """Replace the hash of the same password, unless another request has replaced it by now."""
+    async def replace_hash(self, user: UserRow, password_hash: str) -> bool:
+        """Replace the user's password hash; False if another request has replaced it by now."""
         async with writing(self._database) as db:
-            await replace_hash(db, user, password_hash)
+            return await replace_hash(db, user, password_hash)
 
 
 async def replace_hash(db: AsyncSession, user: UserRow, password_hash: str) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 from functools import cache
 from typing import Annotated
+from weakref import WeakValueDictionary
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -34,6 +35,7 @@ from leasehold.server.services import UsesServices
 def draft_router() -> APIRouter:
     """``/api/documents/{document_id}/drafts``."""
     router = APIRouter(prefix="/api/documents/{document_id}/drafts", tags=["drafts"])
+    comparing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @router.get("", responses=ALLOWED, dependencies=[require("editor")])
     async def list_drafts(document_id: PathId, page: AskedPage, services: UsesServices) -> Page[DraftSummary]:
@@ -49,10 +51,13 @@ def draft_router() -> APIRouter:
     @router.get(
         "/{draft_id}/compare", response_model=Comparison, responses=ALLOWED, dependencies=[require("editor")]
     )
-    async def compare_draft(document_id: PathId, draft_id: PathId, services: UsesServices) -> Response:
+    async def compare_draft(
+        document_id: PathId, draft_id: PathId, user: CurrentUser, services: UsesServices
+    ) -> Response:
         """Compare a draft with its base version and the current document, for editors."""
-        # Up to the bytes of the response: decoded contents take many times their size.
-        async with services.decoding:
+        # One of each user, so that the large saves of others do not wait for many. Up to the bytes of the response: decoded
+        # contents take many times their size.
+        async with comparing.setdefault(user.user_id, asyncio.Lock()), services.decoding:
             found = await Drafts(services.database, document_id).compare(draft_id)
             draft = Draft(**show_saved(found.draft))
             # In a thread, because long texts take long.

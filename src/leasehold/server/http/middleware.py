@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from leasehold.documents.http.problems import explain
 from leasehold.errors import RateLimited
@@ -106,6 +107,9 @@ class ApiMiddleware:
             else:
                 with self._bodies.reading(body, receive) as receive_limited:
                     await self._app(scope, receive_limited, response.send)
+        except ClientDisconnect:
+            # Anyone could fill the log with tracebacks.
+            _log.info("the client has gone: %s %s", scope["method"], path)
         except Exception as error:
             _log.exception("%s %s failed", scope["method"], path)
             if response.has_begun:

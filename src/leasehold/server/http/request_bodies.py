@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     UserOf = Callable[[bytes], str | None]
 
+_DIGITS = 20
 # JSON may escape one character of content as six, and not every client sends plain UTF-8.
 _ESCAPED = 4
 # A login is far smaller. FastAPI reads the body before it calls the route's dependencies, which check the token.
@@ -54,9 +55,11 @@ class RequestBodies:
             return None
         most = self._max_content_body if path.endswith("/content") else self._max_body
         if length is not None:
-            if not (length.isdigit() and int(length) <= most):
+            # Of any number of zeros, and of more digits than Python converts.
+            digits = length.lstrip(b"0") or b"0"
+            if not (digits.isdigit() and len(digits) < _DIGITS and int(digits) <= most):
                 raise HTTPException(413)
-            most = int(length)
+            most = int(digits)
             if most <= _UNKNOWN_CALLER_BYTES:
                 return None
         user_id = self._user_of(headers.get(b"authorization", b""))

@@ -9,7 +9,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from leasehold.documents.http.client_address import plain_address
 from leasehold.http_problems import MEDIA_TYPE
-from leasehold.runtime.read_fairness import LARGE_READ, pause_for_one_turn
+from leasehold.runtime.read_fairness import LARGE_READ, limit_unsent, pause_for_one_turn
 
 if TYPE_CHECKING:
     import asyncio
@@ -25,7 +25,10 @@ _SLICE = 16_384
 # Chunks of a body: above this number they must have so many bytes on average.
 _FREE_PIECES = 500
 _LEAST_PIECE = 64
-_ABORT_AFTER = 5.0
+# What is received with a body but is not of it, as the sizes of its chunks, may have an eighth of its bytes.
+_BODY_PER_FRAMING = 8
+# Of a response, in the kernel.
+_UNSENT = 16_384
 
 _REFUSALS = {
     400: ("invalid_request", "this is not a valid HTTP request"),
@@ -64,13 +67,15 @@ class HttpProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_for = ""
         self._sending: asyncio.TimerHandle | None = None
-        self._aborting: asyncio.TimerHandle | None = None
 
     # The connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio."""
         super().connection_made(transport)
+        # Otherwise the kernel takes megabytes, and more only when it has sent a third of them: that hides how much the client
+        # reads.
+        limit_unsent(transport, _UNSENT)
         if self.client is not None:
             self.client = (plain_address(self.client[0]), self.client[1])
             self._group = self._counter.group_of(self.client[0])
@@ -90,6 +95,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """See uvicorn. From here on the limits of sockets apply."""
+        if self._is_answering() or self.flow.write_paused:
+            # Responses would be written into the socket, and nothing would limit how much of them is unread.
+            self.transport.abort()
+            return
         self._phase = "upgraded"
         self._leave()
         super().handle_websocket_upgrade()
@@ -97,8 +106,6 @@ class HttpProtocol(HttpToolsProtocol):
     def _leave(self) -> None:
         self._clear_deadline()
         self._forget_unsent()
-        if self._aborting is not None:
-            self._aborting.cancel()
         if self._group is not None:
             group, self._group = self._group, None
             self._counter.leave(group)
@@ -115,7 +122,7 @@ class HttpProtocol(HttpToolsProtocol):
             super().data_received(piece)
             if self._phase == "upgraded" or self.transport.is_closing():
                 return
-            if self._phase != "body" and not self._is_head_small():
+            if not self._is_head_small():
                 self._refuse(431)
                 return
         self._watch_request()
@@ -134,13 +141,14 @@ class HttpProtocol(HttpToolsProtocol):
         if len(self.headers) > self._limits.headers:
             self._refusal = 431
             raise _RefusedError
-        self._phase = "body"
+        self._phase, self._head_bytes = "body", 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """See httptools."""
         self._body_bytes += len(body)
         self._body_pieces += 1
+        self._head_bytes -= len(body) + len(body) // _BODY_PER_FRAMING
         if self._body_pieces > _FREE_PIECES and self._body_bytes < self._body_pieces * _LEAST_PIECE:
             raise _RefusedError  # parsing them takes far more time than receiving them
         super().on_body(body)
@@ -155,7 +163,12 @@ class HttpProtocol(HttpToolsProtocol):
         del msg
         self._refuse(self._refusal)
 
+    def _is_answering(self) -> bool:
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
+        return cycle is not None and not cycle.response_complete
+
     def _is_head_small(self) -> bool:
+        # In the body, this is about extensions of chunks and about trailers, which are added to the headers.
         return self._head_bytes <= self._limits.head_bytes and (
             self._phase == "idle" or len(self.headers) <= self._limits.headers
         )
@@ -164,6 +177,9 @@ class HttpProtocol(HttpToolsProtocol):
         """Set the deadline for the rest of a request that has begun."""
         if self._phase == "idle" and not self._head_bytes:
             self._clear_deadline()
+            if not self._is_answering():
+                # The request was answered before it was complete, and its rest has ended uvicorn's timer.
+                self._set_deadline("head", self._limits.seconds)
         elif self._phase != "body":
             if self._deadline_for != "head":
                 self._set_deadline("head", self._limits.seconds)
@@ -195,6 +211,8 @@ class HttpProtocol(HttpToolsProtocol):
     def _on_deadline(self) -> None:
         if self._phase == "idle" and not self._head_bytes:
             self._close()  # a browser that has connected in advance would take a response for that to its next request
+        elif self.flow.read_paused:
+            self._set_deadline("head", self._limits.seconds)  # until requests before it are answered
         else:
             self._refuse(408)
 
@@ -206,8 +224,7 @@ class HttpProtocol(HttpToolsProtocol):
             # Without a limit a client could send the rest of a refused request for ever.
             self._set_deadline("rest", self._limits.linger_seconds, self._close)
         super().on_response_complete()
-        if self.transport.is_closing():
-            self._abort_soon()
+        self._watch_closing()
 
     def timeout_keep_alive_handler(self) -> None:
         """See uvicorn."""
@@ -221,19 +238,28 @@ class HttpProtocol(HttpToolsProtocol):
             self._unsent = 0
             self.loop.call_soon(self.transport.abort)  # not within its own call
         else:
-            self._sending = self.loop.call_later(self._limits.seconds, self._check_reading, self._unsent)
+            self._watch_reading(self._unsent)
 
     def resume_writing(self) -> None:
         """See asyncio."""
         super().resume_writing()
         self._forget_unsent()
+        self._watch_closing()
 
-    def _check_reading(self, before: int) -> None:
-        left = self.transport.get_write_buffer_size()
-        if before - left < self._limits.least_progress:
-            self.transport.abort()
-        else:
-            self._sending = self.loop.call_later(self._limits.seconds, self._check_reading, left)
+    def _watch_closing(self) -> None:
+        """Closing waits for the client to read what is unsent, without limit."""
+        if self.transport.is_closing() and self.parser is not None and self._sending is None:
+            self._watch_reading(self.transport.get_write_buffer_size())
+
+    def _watch_reading(self, before: int) -> None:
+        def check() -> None:
+            left = self.transport.get_write_buffer_size()
+            if before - left < self._limits.least_progress:
+                self.transport.abort()
+            else:
+                self._watch_reading(left)
+
+        self._sending = self.loop.call_later(self._limits.seconds, check)
 
     def _forget_unsent(self) -> None:
         if self._sending is not None:
@@ -249,8 +275,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Answer with a problem and close. An unfinished response is cut instead."""
         if self.transport.is_closing():
             return
-        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
-        if cycle is not None and cycle.response_started and not cycle.response_complete:
+        if self.pipeline or (self._is_answering() and self.cycle.response_started):
             self.transport.abort()
             return
         self._clear_deadline()
@@ -268,12 +293,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _close(self) -> None:
         self.transport.close()
-        self._abort_soon()
-
-    def _abort_soon(self) -> None:
-        """Closing waits for the client to read what is unsent, without limit."""
-        if self._aborting is None and self.parser is not None:
-            self._aborting = self.loop.call_later(_ABORT_AFTER, self.transport.abort)
+        self._watch_closing()
 
 
 class _RefusedError(Exception):
