@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 KINDS = ["async", "blocking"]
 LOCK = "lock:{deal}"
 SERVICE_PAGE = Path(__file__).parents[2] / "docs/service.md"
-SILENCE = 1.5
-"""The timeout of a client that is met by silence."""
+SILENCE = 3.0
+"""The timeout of a client that is met by silence: long enough to connect on a busy machine."""
 PATIENT = 20.0
 """The timeout of a client that gets an answer, also on a busy machine."""
 

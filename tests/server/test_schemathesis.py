@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 QUICK = Budget(examples=3, scenarios=6)
 FULL = Budget(examples=100, scenarios=200, at_random=True)
-A_FEW = 3
+A_FEW = 6
 
 
 @pytest.mark.timeout(3600)
