@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _LARGE = 65_536
 
-AT_ONCE = 2
-"""Decoded JSON takes many times the memory of its text. More than one, so that a slow store does not stop all saves."""
+AT_ONCE = 1
+"""Decoded JSON takes many times the memory of its text: of two at once, more than 64 MiB were seen."""
 
 _BYTES_PER_VALUE = 8
 _BYTES_PER_CONTAINER = 16
