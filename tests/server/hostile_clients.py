@@ -62,6 +62,10 @@ def handshake(order: Order) -> bytes:
     return head(order, "GET /ws HTTP/1.1", *headers) + b"\r\n"
 
 
+def get(order: Order, path: str) -> bytes:
+    return head(order, f"GET /api/documents/{path} HTTP/1.1", authorized(order)) + b"\r\n"
+
+
 def put(order: Order, *headers: str) -> bytes:
     line = f"PUT /api/documents/{order.document}/content HTTP/1.1"
     return head(order, line, "Content-Type: application/json", *headers) + b"\r\n"
@@ -93,12 +97,34 @@ def tiny_chunks(order: Order) -> Pieces:
     yield from repeat(b"1\r\n \r\n" * 10_000)
 
 
+def json_body(order: Order, *pieces: bytes) -> bytes:
+    body = b"".join(pieces)
+    return put(order, f"Content-Length: {len(body)}", authorized(order)) + body
+
+
+def save_of(content: bytes, *, base: int = 0, fence: str = "1") -> bytes:
+    return b'{"fence":"%b","base_version":%d,"content":%b}' % (fence.encode(), base, content)
+
+
+def many_objects(number: int) -> bytes:
+    """Of 8 bytes each, deep down: they take 200 bytes when decoded, and a long line each when indented."""
+    return b'{"a":' + b"[" * 190 + b'{"a":1},' * (number - 1) + b"{}" + b"]" * 190 + b"}"
+
+
+def nested_contents(order: Order) -> Pieces:
+    yield from repeat(json_body(order, save_of(many_objects(65_000))))
+
+
+def unknown_members(order: Order) -> Pieces:
+    yield from repeat(json_body(order, b"{", *(b'"%x":1,' % each for each in range(130_000)), b'"a":1}'))
+
+
 def pipelined(order: Order) -> Pieces:
     yield from repeat((head(order, "GET /healthz HTTP/1.1") + b"\r\n") * 5000)
 
 
 def unread_response(order: Order) -> Pieces:
-    yield head(order, f"GET /api/documents/{order.document} HTTP/1.1", authorized(order)) + b"\r\n"
+    yield get(order, order.document)
 
 
 def empty_fragments(order: Order) -> Pieces:
@@ -146,11 +172,14 @@ ATTACKS = {
     # oversized
     "oversized bodies": Attack(oversized),
     "oversized bodies of a user": Attack(oversized_signed_in),
+    # nested
+    "nested contents": Attack(nested_contents),
+    "unknown members": Attack(unknown_members),
     # many
     "silent connections": Attack(silent),
     "silent sockets": Attack(silent_socket),
 }
-"""Each in a group that the issue names. An attack is what one connection sends: add another one here."""
+"""An attack is what one connection sends: add another one here."""
 
 
 class Client:
