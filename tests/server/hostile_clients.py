@@ -20,13 +20,16 @@ Pieces = Iterator[bytes]
 
 @dataclass(frozen=True)
 class Order:
-    """What to attack. ``document`` has 1 MiB of content, and ``token`` is that of its owner."""
+    """What to attack. ``document`` has 1 MiB of content, ``nested`` has `many_objects` and the draft ``draft``; ``token``
+    is that of their owner."""
 
     port: int
     attack: str
     connections: int
     token: str
     document: str
+    nested: str
+    draft: str
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,8 @@ def handshake(order: Order) -> bytes:
     return head(order, "GET /ws HTTP/1.1", *headers) + b"\r\n"
 
 
-def get(order: Order, path: str) -> bytes:
-    return head(order, f"GET /api/documents/{path} HTTP/1.1", authorized(order)) + b"\r\n"
+def get(order: Order, path: str, *headers: str) -> bytes:
+    return head(order, f"GET /api/documents/{path} HTTP/1.1", authorized(order), *headers) + b"\r\n"
 
 
 def put(order: Order, *headers: str) -> bytes:
@@ -113,6 +116,10 @@ def many_objects(number: int) -> bytes:
 
 def nested_contents(order: Order) -> Pieces:
     yield from repeat(json_body(order, save_of(many_objects(65_000))))
+
+
+def nested_comparison(order: Order) -> Pieces:
+    yield get(order, f"{order.nested}/drafts/{order.draft}/compare", "Connection: close")
 
 
 def unknown_members(order: Order) -> Pieces:
@@ -174,6 +181,7 @@ ATTACKS = {
     "oversized bodies of a user": Attack(oversized_signed_in),
     # nested
     "nested contents": Attack(nested_contents),
+    "nested comparisons": Attack(nested_comparison),
     "unknown members": Attack(unknown_members),
     # many
     "silent connections": Attack(silent),

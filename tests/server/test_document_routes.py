@@ -6,13 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, update
 from tests.server.conftest import ON_SQLITE
 from tests.server.team import Team, acquire, make_team, problem, save
 from tests.support.eventually import LIMIT
 
 from leasehold.documents.state import Editor
-from leasehold.server.db.models import new_id
+from leasehold.server.db.models import DocumentRow, new_id
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -219,3 +219,14 @@ async def test_reading_a_document_takes_one_query(team: Team, app: FastAPI) -> N
     event.listen(engine, "before_cursor_execute", lambda *args: asked.append(args[2]))
     assert (await team.ana.http.get(f"/api/documents/{document_id}")).status_code == 200
     assert len([each for each in asked if each.startswith("SELECT")]) == 1
+
+
+async def test_content_is_sent_as_it_is_stored(team: Team, app: FastAPI) -> None:
+    """Not decoded and encoded again: for a megabyte of small objects that stopped the event loop for a second."""
+    document_id, stored = await team.document(), '{ "a" : [ 1.0e1 ] }'
+    async with app.state.services.engine.begin() as connection:
+        wanted = update(DocumentRow).where(DocumentRow.id == document_id)
+        await connection.execute(wanted.values(content=stored))
+    response = await team.ana.http.get(f"/api/documents/{document_id}")
+    assert response.text.endswith(f',"content":{stored}}}')
+    assert response.json()["content"] == {"a": [10]}

@@ -9,11 +9,11 @@ import sys
 import time
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from tests.server.hostile_clients import ATTACKS
+from tests.server.hostile_clients import ATTACKS, many_objects
 from tests.server.served import QUICK, Served
 from tests.support.eventually import LIMIT
 from tests.support.launcher import launch
@@ -55,11 +55,21 @@ class Victim:
         self.token = register(served, "mallory")
         headers = {"Authorization": f"Bearer {self.token}"}
         with httpx.Client(base_url=served.base_url, headers=headers, timeout=LIMIT) as http:
-            self.document = http.post("/api/documents", json={"title": "Large"}).json()["id"]
-            fence = http.post(f"/api/documents/{self.document}/lock", json={}).json()["fence"]
-            body = {"content": "x" * 1_000_000, "fence": fence, "base_version": 0}
-            saved = http.put(f"/api/documents/{self.document}/content", json=body)
-            assert saved.status_code == 200, saved.text
+            self.document, _ = self._make_document(http, "x" * 1_000_000)
+            self.nested, grant = self._make_document(http, json.loads(many_objects(65_000)))
+            rescued = http.put(f"/api/documents/{self.nested}/content", json={**grant, "content": {"a": 1}})
+            assert rescued.status_code == 409, rescued.text
+            self.draft = rescued.json()["draft_id"]
+
+    @staticmethod
+    def _make_document(http: httpx.Client, content: Any) -> tuple[str, dict[str, Any]]:
+        """A new document's id, and the grant that its first version was saved under."""
+        document = http.post("/api/documents", json={"title": "Large"}).json()["id"]
+        fence = http.post(f"/api/documents/{document}/lock", json={}).json()["fence"]
+        grant = {"fence": fence, "base_version": 0}
+        saved = http.put(f"/api/documents/{document}/content", json={**grant, "content": content})
+        assert saved.status_code == 200, saved.text
+        return document, grant
 
     def memory(self) -> int:
         """Resident bytes of the worker."""
@@ -123,6 +133,14 @@ def p99(times: list[float]) -> float:
     return sorted(times)[int(0.99 * (len(times) - 1))]
 
 
+def time_to_decode() -> float:
+    """CPU seconds for decoding one large content: a slow machine may take longer for everything."""
+    content = many_objects(65_000)
+    began_at = time.thread_time()
+    json.loads(content)
+    return time.thread_time() - began_at
+
+
 def register(served: Served, name: str) -> str:
     """A new user's access token."""
     asked = {
@@ -144,6 +162,8 @@ def attacking(victim: Victim, attack: str, connections: int) -> Iterator[subproc
         "connections": connections,
         "token": victim.token,
         "document": victim.document,
+        "nested": victim.nested,
+        "draft": victim.draft,
     }
     command = [sys.executable, "-m", "tests.server.hostile_clients"]
     process = launch(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -170,16 +190,17 @@ def test_others_are_served_and_memory_stays(
     attacked: Victim, service: Served, count: Count, full: bool, attack: str
 ) -> None:
     with closing(OtherClient(service)) as quiet, closing(OtherClient(attacked.served)) as other:
-        more = _measure(attacked, quiet, other, attack, count(full=260, quick=30), 12 if full else 1)
+        more = _measure(attacked, quiet, other, attack, count(full=100, quick=30), 12 if full else 1)
     figures = (
         f"p99 {1000 * p99(other.times):.0f} ms (quiet {1000 * p99(quiet.times):.0f}), "
         f"{1000 * p99(other.work):.0f} ms of CPU (quiet {1000 * p99(quiet.work):.0f}), {more / MIB:.1f} MiB more"
     )
     print(attack, figures)
     assert other.failures == []
-    assert p99(other.work) < max(SLOWEST, 10 * p99(quiet.work)), figures
+    slowest = max(SLOWEST, 10 * time_to_decode())
+    assert p99(other.work) < max(slowest, 10 * p99(quiet.work)), figures
     if full:  # which has the machine for itself
-        assert p99(other.times) < max(SLOWEST, 10 * p99(quiet.times)), figures
+        assert p99(other.times) < max(slowest, 10 * p99(quiet.times)), figures
     assert more < MOST_MEMORY, figures
 
 

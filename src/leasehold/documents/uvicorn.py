@@ -17,7 +17,7 @@ from websockets.exceptions import InvalidState
 
 from leasehold.documents.http.client_address import plain_address
 from leasehold.documents.live.messages import CloseCode
-from leasehold.runtime.read_fairness import LARGE_READ, limit_unsent, pause_for_one_turn
+from leasehold.runtime.read_fairness import LARGE_READ, limit_unsent, pause_reading
 
 if TYPE_CHECKING:
     import asyncio
@@ -65,7 +65,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             super().data_received(data)
             return
         if len(data) >= LARGE_READ:
-            pause_for_one_turn(self.loop, self.transport, lambda: not self.read_paused)
+            pause_reading(self.loop, self.transport, lambda: not self.read_paused)
         for start in range(0, len(data), _SLICE):
             if self.transport.is_closing():
                 return

@@ -1,6 +1,7 @@
 """Routes of drafts."""
 
 import asyncio
+import json
 from functools import cache
 from typing import Annotated
 from weakref import WeakValueDictionary
@@ -14,17 +15,19 @@ from leasehold.documents.ports import Access, Grant
 from leasehold.documents.state import Person
 from leasehold.errors import NotAllowed
 from leasehold.server.auth.dependencies import CurrentEditor, CurrentUser, require
+from leasehold.server.documents.content import decode_content
 from leasehold.server.documents.diff import unified_diff
 from leasehold.server.documents.draft_schemas import (
     Comparison,
-    ContentAt,
     Draft,
     DraftSummary,
     Restoring,
+    VersionNumber,
+    show_draft,
 )
 from leasehold.server.documents.drafts import Drafts
 from leasehold.server.documents.save_response import ALLOWED_OR_STILL_A_DRAFT, is_lost, save_response
-from leasehold.server.documents.schemas import SavedContent, show_saved
+from leasehold.server.documents.schemas import SavedContent, json_with_content, respond_with_content
 from leasehold.server.http.fields import PathId
 from leasehold.server.http.paging import AskedPage, Page
 from leasehold.server.http.problems import ALLOWED, ALLOWED_UNLESS
@@ -41,12 +44,13 @@ def draft_router() -> APIRouter:
     async def list_drafts(document_id: PathId, page: AskedPage, services: UsesServices) -> Page[DraftSummary]:
         """List the drafts, open ones first, then newest first, for editors."""
         found = await Drafts(services.database, document_id).all(page=page)
-        return page.build(found, lambda each: DraftSummary(**show_saved(each)))
+        return page.build(found, show_draft)
 
-    @router.get("/{draft_id}", responses=ALLOWED, dependencies=[require("editor")])
-    async def get_draft(document_id: PathId, draft_id: PathId, services: UsesServices) -> Draft:
+    @router.get("/{draft_id}", response_model=Draft, responses=ALLOWED, dependencies=[require("editor")])
+    async def get_draft(document_id: PathId, draft_id: PathId, services: UsesServices) -> Response:
         """Get a draft, for editors."""
-        return Draft(**show_saved(await Drafts(services.database, document_id).get(draft_id)))
+        row = await Drafts(services.database, document_id).get(draft_id)
+        return respond_with_content(show_draft(row), row.content)
 
     @router.get(
         "/{draft_id}/compare", response_model=Comparison, responses=ALLOWED, dependencies=[require("editor")]
@@ -55,22 +59,22 @@ def draft_router() -> APIRouter:
         document_id: PathId, draft_id: PathId, user: CurrentUser, services: UsesServices
     ) -> Response:
         """Compare a draft with its base version and the current document, for editors."""
-        # One of each user, so that the large saves of others do not wait for many. Up to the bytes of the response: decoded
-        # contents take many times their size.
+        # One of each user, so that the large saves of others do not wait for many.
         async with comparing.setdefault(user.user_id, asyncio.Lock()), services.decoding:
             found = await Drafts(services.database, document_id).compare(draft_id)
-            draft = Draft(**show_saved(found.draft))
             # In a thread, because long texts take long.
-            diff = await asyncio.to_thread(unified_diff, found.current, draft.content)
-            comparison = Comparison(
-                draft=draft,
-                base=None
-                if found.base is None
-                else ContentAt(version=draft.base_version, content=found.base),
-                current=ContentAt(version=found.version, content=found.current),
-                diff=diff,
-            )
-            return Response(comparison.model_dump_json(), media_type="application/json")
+            diff = await asyncio.to_thread(_diff, found.current, found.draft.content)
+        base = None
+        if found.base is not None:
+            base = json_with_content(VersionNumber(version=found.draft.base_version), found.base)
+        members = {
+            "draft": json_with_content(show_draft(found.draft), found.draft.content),
+            "base": base or "null",
+            "current": json_with_content(VersionNumber(version=found.version), found.current),
+            "diff": diff,
+        }
+        comparison = ",".join(f'"{name}":{encoded}' for name, encoded in members.items())
+        return Response(f"{{{comparison}}}", media_type="application/json")
 
     @router.post(
         "/{draft_id}/restore",
@@ -88,14 +92,14 @@ def draft_router() -> APIRouter:
         )
         return save_response(SaveAnswer(outcome, await is_lost(services.locks, grant)))
 
-    @router.post("/{draft_id}/discard", responses=ALLOWED_UNLESS)
+    @router.post("/{draft_id}/discard", response_model=Draft, responses=ALLOWED_UNLESS)
     async def discard_draft(
         document_id: PathId,
         draft_id: PathId,
         user: CurrentUser,
         access: Annotated[Access, require("viewer")],
         services: UsesServices,
-    ) -> Draft:
+    ) -> Response:
         """Settle a draft without restoring it, for its author and for owners. It is kept."""
         drafts = Drafts(services.database, document_id)
         draft = await drafts.get(draft_id)
@@ -103,6 +107,12 @@ def draft_router() -> APIRouter:
             facts = {"needs": "owner", "why": "not the draft's author"}
             audit.note("access_refused", document_id=document_id, person=Person(user.user_id, ""), **facts)
             raise NotAllowed("only the draft's author and owners may discard it")
-        return Draft(**show_saved(await drafts.discard(draft_id, by=user.user_id)))
+        discarded = await drafts.discard(draft_id, by=user.user_id)
+        return respond_with_content(show_draft(discarded), discarded.content)
 
     return router
+
+
+def _diff(current: str, draft: str) -> str:
+    """The JSON of the diff of two stored contents."""
+    return json.dumps(unified_diff(decode_content(current), decode_content(draft)), ensure_ascii=False)

@@ -1,10 +1,10 @@
 """JSON schemas of drafts."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from leasehold.documents.http.schemas import Asked, Fence, Instant, Told
 from leasehold.documents.ports import RescueReason
-from leasehold.server.documents.schemas import AskedFence, KeptContent, Number
+from leasehold.server.documents.schemas import AskedFence, KeptContent, Number, members_of
 
 
 class DraftSummary(Told):
@@ -29,10 +29,15 @@ class Draft(DraftSummary):
     content: KeptContent
 
 
-class ContentAt(Told):
-    """The content of a document at a version."""
+class VersionNumber(Told):
+    """The number of a version."""
 
     version: int
+
+
+class ContentAt(VersionNumber):
+    """The content of a document at a version."""
+
     content: KeptContent
 
 
@@ -55,3 +60,8 @@ class Restoring(Asked):
 
     base_version: Number
     fence: AskedFence
+
+
+def show_draft(row: Any) -> DraftSummary:
+    """The draft of a row."""
+    return DraftSummary(**members_of(row))

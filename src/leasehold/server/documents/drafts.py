@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Row
     from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-    from leasehold.documents.ports import Content
     from leasehold.server.http.paging import PageQuery
 
 _DRAFTS = select(
@@ -47,12 +46,12 @@ _AT = select(VersionRow.content).where(
 
 @dataclass(frozen=True, slots=True)
 class DraftComparison:
-    """A draft, its base (None if that version never existed), and the document at ``version``."""
+    """A draft, its base (None if that version never existed), and the document at ``version``. Contents are JSON."""
 
     draft: Row[*tuple[Any, ...]]
-    base: Content | None
+    base: str | None
     version: int
-    current: Content
+    current: str
 
 
 class Drafts:
@@ -86,8 +85,7 @@ class Drafts:
             base = await db.scalar(_AT, parameters)
         if draft.base_version == 0:
             base = encode_content("")  # before the first save
-        before = None if base is None else decode_content(base)
-        return DraftComparison(draft, before, current.version, decode_content(current.content))
+        return DraftComparison(draft, base, current.version, current.content)
 
     async def restore(
         self, draft_id: str, grant: Grant, base_version: int, *, max_bytes_per_owner: float

@@ -1,7 +1,7 @@
 """Routes of documents."""
 
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
@@ -23,6 +23,7 @@ from leasehold.server.documents.schemas import (
     DocumentSummary,
     DocumentTitle,
     NewDocument,
+    respond_with_content,
     show_document,
 )
 from leasehold.server.http.fields import PathId, QueryId
@@ -38,14 +39,14 @@ def document_router() -> APIRouter:
     """``/api/documents``."""
     router = APIRouter(prefix="/api/documents", tags=["documents"])
 
-    @router.post("", status_code=201, responses=ALLOWED)
-    async def create_document(asked: NewDocument, by: ByEditor, services: UsesServices) -> Document:
+    @router.post("", status_code=201, response_model=Document, responses=ALLOWED)
+    async def create_document(asked: NewDocument, by: ByEditor, services: UsesServices) -> Response:
         """Create a document in an application or a project, for editors; or in neither, visible to its owner only."""
         documents = Documents(services.database)
         scope = {"application_id": asked.application_id, "project_id": asked.project_id}
         limit = services.settings.max_documents_per_owner
         document_id = await documents.add(asked.title, by=by, **scope, max_per_owner=limit)
-        return Document(**show_document(await documents.get(document_id, by=by), by.user_id))
+        return _respond(await documents.get(document_id, by=by), by.user_id, status_code=201)
 
     @router.get("", responses=SIGNED_IN, dependencies=[ANY_USER])
     async def list_documents(
@@ -64,23 +65,24 @@ def document_router() -> APIRouter:
             project_id=project_id,
             personal=personal,
         )
-        return page.build(found, lambda each: DocumentSummary(**show_document(each, user.user_id)))
+        return page.build(found, lambda each: show_document(each, user.user_id))
 
-    @router.get("/{document_id}", responses=ALLOWED)
-    async def get_document(document_id: PathId, by: ByViewer, services: UsesServices) -> Document:
+    @router.get("/{document_id}", response_model=Document, responses=ALLOWED)
+    async def get_document(document_id: PathId, by: ByViewer, services: UsesServices) -> Response:
         """Get the current document, for viewers."""
-        row = await Documents(services.database).get(document_id, by=by)
-        return Document(**show_document(row, by.user_id))
+        return _respond(await Documents(services.database).get(document_id, by=by), by.user_id)
 
-    @router.patch("/{document_id}", responses=ALLOWED, dependencies=[require("editor")])
+    @router.patch(
+        "/{document_id}", response_model=Document, responses=ALLOWED, dependencies=[require("editor")]
+    )
     async def rename_document(
         document_id: PathId, asked: DocumentTitle, user: CurrentUser, services: UsesServices
-    ) -> Document:
+    ) -> Response:
         """Change the title, for editors. It is not content, so no lock is needed."""
         documents = Documents(services.database)
         await documents.rename(document_id, asked.title, user_id=user.user_id)
         row = await documents.get(document_id, by=Caller(user.user_id, "viewer"))
-        return Document(**show_document(row, user.user_id))
+        return _respond(row, user.user_id)
 
     @router.delete("/{document_id}", status_code=204, responses=ALLOWED_UNLESS)
     async def delete_document(
@@ -96,3 +98,7 @@ def document_router() -> APIRouter:
         return Response(status_code=204)
 
     return router
+
+
+def _respond(row: Any, user_id: str, *, status_code: int = 200) -> Response:
+    return respond_with_content(show_document(row, user_id), row.content, status_code=status_code)

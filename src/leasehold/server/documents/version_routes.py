@@ -15,7 +15,8 @@ from leasehold.server.documents.schemas import (
     SavedContent,
     Version,
     VersionSummary,
-    show_saved,
+    respond_with_content,
+    show_version,
 )
 from leasehold.server.documents.versions import Versions
 from leasehold.server.http.fields import PathId
@@ -52,15 +53,18 @@ def version_router() -> APIRouter:
     ) -> Page[VersionSummary]:
         """List the versions, newest first, for viewers."""
         found = await Versions(services.database).of(document_id, page=page)
-        return page.build(found, lambda each: VersionSummary(**show_saved(each)))
+        return page.build(found, show_version)
 
-    @router.get("/versions/{version}", responses=ALLOWED, dependencies=[require("viewer")])
+    @router.get(
+        "/versions/{version}", response_model=Version, responses=ALLOWED, dependencies=[require("viewer")]
+    )
     async def get_version(
         document_id: PathId,
         version: Annotated[int, Path(ge=0, le=2**53 - 1)],
         services: UsesServices,
-    ) -> Version:
+    ) -> Response:
         """Get a version, for viewers."""
-        return Version(**show_saved(await Versions(services.database).get(document_id, version)))
+        row = await Versions(services.database).get(document_id, version)
+        return respond_with_content(show_version(row), row.content)
 
     return router

@@ -1,7 +1,8 @@
-"""Large request bodies: few values, and decoded a few at a time."""
+"""Large request bodies: few values, decoded one at a time, and with pauses."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,6 @@ from fastapi.routing import APIRoute
 from leasehold.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Coroutine
 
     from starlette.requests import Request
@@ -21,6 +21,9 @@ _LARGE = 65_536
 
 AT_ONCE = 1
 """Decoded JSON takes many times the memory of its text: of two at once, more than 64 MiB were seen."""
+
+# Decoding stops the event loop for up to half of this, so that it has a third of the time at most.
+_PAUSE_PER_BYTE = 100e-9
 
 _BYTES_PER_VALUE = 8
 _BYTES_PER_CONTAINER = 16
@@ -43,10 +46,15 @@ class LargeBodyRoute(APIRoute):
             body = await request.body()
             if len(body) <= _LARGE:
                 return await handle(request)
-            turn: asyncio.Semaphore = request.app.state.services.decoding
-            async with turn:
-                check_values(body, max_content=request.app.state.services.settings.max_content_bytes)
+            services = request.app.state.services
+            turn: asyncio.Semaphore = services.decoding
+            await turn.acquire()
+            try:
+                check_values(body, max_content=services.settings.max_content_bytes)
                 return await handle(request)
+            finally:
+                # The next turn begins after a pause, in which other requests are served; this response does not wait.
+                asyncio.get_running_loop().call_later(_PAUSE_PER_BYTE * len(body), turn.release)
 
         return handle_in_turn
 

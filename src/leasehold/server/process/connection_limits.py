@@ -27,7 +27,7 @@ class ConnectionLimits:
 
     connections: int = 4096
     connections_per_address: int = 256
-    unsent_bytes_per_address: int = 33_554_432
+    unsent_bytes_per_address: int = 16_777_216
     seconds: float = 10
     linger_seconds: float = 5
     least_rate: int = 4096
@@ -84,6 +84,10 @@ class ConnectionCounter:
             return False
         self._connections[group] = count + 1
         return True
+
+    def connections_of(self, group: str) -> int:
+        """The counted connections of an address."""
+        return self._connections.get(group, 0)
 
     def leave(self, group: str) -> None:
         """A counted connection has ended, or has become a socket."""

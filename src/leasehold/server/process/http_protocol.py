@@ -9,7 +9,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from leasehold.documents.http.client_address import plain_address
 from leasehold.http_problems import MEDIA_TYPE
-from leasehold.runtime.read_fairness import LARGE_READ, limit_unsent, pause_for_one_turn
+from leasehold.runtime.read_fairness import LARGE_READ, limit_unsent, pause_reading
 
 if TYPE_CHECKING:
     import asyncio
@@ -25,6 +25,8 @@ _SLICE = 16_384
 # Chunks of a body: above this number they must have so many bytes on average.
 _FREE_PIECES = 500
 _LEAST_PIECE = 64
+# Seconds between two large reads of a connection, for each connection of its address: together they get the time of a few.
+_PAUSE = 0.0005
 # What is received with a body but is not of it, as the sizes of its chunks, may have an eighth of its bytes.
 _BODY_PER_FRAMING = 8
 # Of a response, in the kernel.
@@ -115,7 +117,10 @@ class HttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
         if len(data) >= LARGE_READ:
-            pause_for_one_turn(self.loop, self.transport, lambda: not self.flow.read_paused)
+            peers = 0 if self._group is None else self._counter.connections_of(self._group)
+            pause_reading(
+                self.loop, self.transport, lambda: not self.flow.read_paused, seconds=peers * _PAUSE
+            )
         for start in range(0, len(data), _SLICE):
             piece = data[start : start + _SLICE] if len(data) > _SLICE else data
             self._head_bytes += len(piece)

@@ -55,6 +55,8 @@ class Worker:
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(), listener.fileno()),
                 env={
+                    # Large contents go back to the system when they are freed.
+                    "MALLOC_MMAP_THRESHOLD_": "131072",
                     **os.environ,
                     **(environ or {}),
                     "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
