@@ -67,7 +67,7 @@ class BlockingConnection:
                 raise error_mapping.not_redis(self.name, error.__cause__) from error.__cause__
             raise
         facts = handshake.read_replies(replies, allow_eviction=allow_eviction)
-        self.floor = facts.time_us
+        self.floor = facts.floor
         self.deletes_if_equal = facts.deletes_if_equal
         self.server_clock.read(facts.time_us / 1000)
         return facts
