@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from leasehold.errors import StoreError, StoreRefused
+from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
 from leasehold.valkey import scripts
 from leasehold.valkey.transport import error_mapping
 
@@ -71,12 +71,13 @@ def commands(endpoint: Endpoint, client_name: str) -> list[tuple[Word, ...]]:
     ]
 
 
-def read_replies(replies: Sequence[Reply], *, allow_eviction: bool) -> ServerFacts:
+def read_replies(replies: Sequence[Reply], endpoint: Endpoint, *, allow_eviction: bool) -> ServerFacts:
     """The facts in the replies to `commands`; raises `StoreError` if the server refuses us.
 
     A server that evicts keys is refused: it would drop locks that are held.
     """
     hello, select, memory, persistence, replication, *loads, time = replies
+    _check_role(hello, endpoint)
     for reply in (hello, select, *loads, time):
         if isinstance(reply, StoreError):
             raise reply  # the connection broke before the reply came
@@ -105,6 +106,19 @@ def read_replies(replies: Sequence[Reply], *, allow_eviction: bool) -> ServerFac
             "drop locks that are held; set maxmemory-policy noeviction, or pass allow_eviction=True"
         )
     return facts
+
+
+def _check_role(hello: Reply, endpoint: Endpoint) -> None:
+    if not isinstance(hello, dict):
+        return
+    about = cast("dict[bytes, bytes]", hello)
+    if about.get(b"mode") == b"sentinel":
+        raise StoreRefused(
+            f"{endpoint} is a sentinel: name it in a store URL with sentinels, redis+sentinel://host1,host2/service"
+        )
+    if endpoint.service is not None and about.get(b"role") != b"master":
+        # The sentinels have not noticed it yet, or this one has not.
+        raise StoreUnavailable(f"{endpoint} is not the primary of the service {endpoint.service!r} now")
 
 
 def _is_replicated(facts: dict[str, str]) -> bool:
