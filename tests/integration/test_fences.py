@@ -195,6 +195,51 @@ async def test_fences_grow_on_a_promoted_replica_that_has_missed_grants(
     assert not grows(witness.seeded)
 
 
+@on_each_server
+async def test_a_promoted_replica_overtakes_its_former_primary_that_goes_on_granting(
+    own_server: Callable[..., Server], proxy: Proxy, kind: str, flavour: str
+) -> None:
+    """Clients on both sides: once cut off, the former primary mints nothing that the new one stays behind."""
+    former, replica = own_server(flavour), own_server(flavour)
+    replication = proxy(former)
+    replica.replicate_from(former, via=replication.port)
+    replica.wait_until_synced()
+    async with client(kind, former.url) as cut_off:
+        replication.refuse()
+        replication.cut()
+        replica.promote()
+        async with client(kind, replica.url) as locks:
+            fences: list[int] = []
+            for _ in range(5):
+                fences += [await take(cut_off), await take(locks), await grant(cut_off), await grant(locks)]
+    assert grows(fences), fences
+
+
+async def take(locks: Any) -> int:
+    lease = await locks.take("deal", ttl=20)
+    await lease.release()
+    return lease.fence
+
+
+async def grant(locks: Any) -> int:
+    lease = await locks.acquire("deal", ttl=20)
+    await lease.release()
+    return lease.fence
+
+
+@pytest.mark.parametrize("shows_facts", [True, False], ids=["INFO allowed", "INFO denied"])
+@pytest.mark.parametrize("kind", ["async", "blocking"])
+async def test_a_server_without_replicas_counts_by_one(
+    own_server: Callable[..., Server], kind: str, shows_facts: bool
+) -> None:
+    server = own_server()
+    if not shows_facts:
+        server.call("ACL", "SETUSER", "default", "-info")
+    async with client(kind, server.url) as locks:
+        first, second = await grant(locks), await grant(locks)
+    assert (second == first + 1) == shows_facts
+
+
 @pytest.mark.parametrize(
     "kind",
     [

@@ -364,12 +364,19 @@ class Server:
             config["user"] = [*(users if isinstance(users, list) else [str(users)]), admin]
         return "".join(f"{name} {line}\n" for name, value in config.items() for line in _config_lines(value))
 
+    def _arguments(self) -> list[str]:
+        """After the configuration file."""
+        return []
+
     def _spawn(self, overrides: dict[str, Option]) -> None:
         config = self.directory / "server.conf"
         config.write_text(self._config(overrides))
         with (self.directory / "log").open("wb") as log:
             self._process = launch(
-                [str(self.flavour.binary), str(config)], stdout=log, stderr=log, cwd=str(self.data)
+                [str(self.flavour.binary), str(config), *self._arguments()],
+                stdout=log,
+                stderr=log,
+                cwd=str(self.data),
             )
 
     def _end(self, how: signal.Signals) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import leasehold
-from leasehold.valkey.transport.endpoint import redis_url
+from leasehold.valkey.transport.store_url import redis_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,8 +14,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from leasehold.documents.timings import Times
 from leasehold.errors import InvalidRequest
 from leasehold.valkey.embedded import default_data_dir
-from leasehold.valkey.transport.endpoint import parse as parse_store_url
-from leasehold.valkey.transport.endpoint import redis_url
+from leasehold.valkey.transport.store_url import parse as parse_store_url
+from leasehold.valkey.transport.store_url import redis_url
 
 PREFIX = "LEASEHOLD_"
 OFF = "off"

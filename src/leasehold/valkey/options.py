@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from leasehold.core import validation
 from leasehold.errors import InvalidRequest
-from leasehold.valkey.transport import endpoint
+from leasehold.valkey.transport import store_url
+from leasehold.valkey.transport.endpoint import Endpoint
+from leasehold.valkey.transport.sentinel import PrimaryFinder, SentinelGroup
 
 if TYPE_CHECKING:
     import ssl
     from pathlib import Path
 
-    from leasehold.valkey.transport.endpoint import Endpoint
 
 # A cold start of the embedded server includes starting two processes; on a loaded machine that takes
 # longer than any reply should.
@@ -27,12 +28,13 @@ _EMBEDDED_CONNECT_TIMEOUT = 10.0
 class Options:
     """The server, the timeouts, and the name of the client's connections."""
 
-    server: Endpoint | None
+    server: Endpoint | SentinelGroup | None
     data_dir: Path | str | None
     timeout: float
     client_name: str
     allow_eviction: bool
     max_connections: int | None
+    finder: PrimaryFinder | None = None
 
     @property
     def connect_timeout(self) -> float:
@@ -45,12 +47,14 @@ class Options:
         return "embedded" if self.server is None else str(self.server)
 
     def locate(self) -> Endpoint:
-        """The server to connect to; blocks while an embedded one is being started."""
-        if self.server is not None:
+        """The server to connect to; blocks while sentinels are asked for it, or an embedded one is being started."""
+        if self.finder is not None:
+            return self.finder.locate()
+        if isinstance(self.server, Endpoint):
             return self.server
         from leasehold.valkey.embedded import ensure_running  # noqa: PLC0415 - only where it is used
 
-        return endpoint.Endpoint(path=str(ensure_running(self.data_dir, timeout=self.connect_timeout)))
+        return Endpoint(path=str(ensure_running(self.data_dir, timeout=self.connect_timeout)))
 
 
 def check_options(
@@ -75,8 +79,9 @@ def check_options(
         client_name = f"leasehold-{os.getpid()}"
     elif not client_name or not all("!" <= character <= "~" for character in client_name):
         raise InvalidRequest("a client name is made of printable ASCII characters without spaces")
-    server = None if url is None else endpoint.parse(url, tls=tls)
-    return Options(server, data_dir, timeout, client_name, allow_eviction, max_connections)
+    server = None if url is None else store_url.parse(url, tls=tls)
+    finder = PrimaryFinder(server, timeout) if isinstance(server, SentinelGroup) else None
+    return Options(server, data_dir, timeout, client_name, allow_eviction, max_connections, finder)
 
 
 def default_holder() -> str:

@@ -17,7 +17,7 @@ from leasehold.server.process.listener import address_of, listen
 from leasehold.server.process.metrics_port import metrics_directory, serve_metrics
 from leasehold.server.process.supervisor import Supervisor
 from leasehold.valkey.embedded import ensure_running
-from leasehold.valkey.transport.endpoint import parse
+from leasehold.valkey.transport.store_url import parse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -101,8 +101,9 @@ async def _store(settings: Settings) -> AsyncGenerator[str]:
             settings.store_url, timeout=settings.store_timeout, allow_eviction=settings.allow_eviction
         ):
             pass
-        endpoint = parse(settings.store_url)
-        yield str(endpoint) if endpoint.path else f"redis://{endpoint}"
+        scheme = settings.store_url.partition(":")[0]
+        server = str(parse(settings.store_url))
+        yield server if scheme == "unix" else f"{scheme}://{server}"
 
 
 @asynccontextmanager

@@ -76,7 +76,7 @@ class AsyncConnection(asyncio.Protocol):
 
     def set_server_facts(self, facts: ServerFacts) -> None:
         """Use the server's clock, as read just now."""
-        self.floor = facts.time_us
+        self.floor = facts.floor
         self.deletes_if_equal = facts.deletes_if_equal
         self.server_clock.read(facts.time_us / 1000)
 

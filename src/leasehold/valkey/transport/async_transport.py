@@ -11,13 +11,13 @@ from leasehold.errors import StoreError, StoreUnavailable
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import codec, error_mapping, handshake
 from leasehold.valkey.transport.async_connection import AsyncConnection
+from leasehold.valkey.transport.endpoint import Endpoint
 from leasehold.valkey.transport.protocols import RECONNECT_BACKOFF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.valkey.options import Options
-    from leasehold.valkey.transport.endpoint import Endpoint
     from leasehold.valkey.transport.handshake import ServerFacts
     from leasehold.valkey.transport.protocols import Reply
 
@@ -48,6 +48,7 @@ class AsyncTransport:
         self._subscribers: dict[bytes, dict[Callable[[bytes], None], Callable[[], None]]] = {}
         self.channel = notifications.new_channel()
         self._connecting: asyncio.Task[AsyncConnection] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._last_failure: BaseException | None = None
         self._is_closed = False
 
@@ -104,9 +105,11 @@ class AsyncTransport:
     async def close(self) -> None:
         """Close the connection for good."""
         self._is_closed = True
-        if self._connecting is not None:
-            self._connecting.cancel()
-            await asyncio.wait({self._connecting})
+        tasks = {task for task in (self._connecting, self._watching) if task is not None}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         if self.connection is not None:
             self.connection.close("this client is closed")
 
@@ -116,6 +119,7 @@ class AsyncTransport:
             self.connection.detach()
         self.connection = None
         self._connecting = None
+        self._watching = None
         self.channel = notifications.new_channel()
 
     def _start_connecting(self) -> asyncio.Task[AsyncConnection]:
@@ -142,6 +146,7 @@ class AsyncTransport:
                     is_first = self.facts is None
                     self.connection = await self._open(await self._locate())
                     self._last_failure = None
+                    self._watch_sentinels()
                     if not is_first:
                         self._on_gap()
                     for subscribers in self._subscribers.values():
@@ -153,11 +158,28 @@ class AsyncTransport:
             await asyncio.sleep(RECONNECT_BACKOFF.pause(tries, self._fraction()))
 
     async def _locate(self) -> Endpoint:
-        if self._options.server is not None:
+        if isinstance(self._options.server, Endpoint):
             return self._options.server
-        return await asyncio.to_thread(self._options.locate)  # starts the embedded server if need be
+        return await asyncio.to_thread(self._options.locate)
 
-    async def _open(self, endpoint: Endpoint) -> AsyncConnection:
+    def _watch_sentinels(self) -> None:
+        if self._options.finder is not None and self._watching is None:
+            # Here, because few clients use sentinels.
+            from leasehold.valkey.transport.sentinel_watch import SentinelWatch  # noqa: PLC0415
+
+            watch = SentinelWatch(self._options.finder, self._open_socket, self._on_primary, self._fraction)
+            self._watching = asyncio.create_task(watch.run(), name="leasehold-sentinels")
+
+    def _on_primary(self, address: str) -> None:
+        if self.connection is not None and self.connection.name != address:
+            self.reset()
+
+    async def _open_socket(
+        self,
+        endpoint: Endpoint,
+        on_push: Callable[[Reply], None],
+        on_lost: Callable[[AsyncConnection], None],
+    ) -> AsyncConnection:
         loop = asyncio.get_running_loop()
 
         def make() -> AsyncConnection:
@@ -165,8 +187,8 @@ class AsyncTransport:
                 str(endpoint),
                 timeout=self._options.timeout,
                 clock=self._clock,
-                on_push=self._on_push,
-                on_lost=self._on_connection_lost,
+                on_push=on_push,
+                on_lost=on_lost,
             )
 
         if endpoint.path:
@@ -180,9 +202,13 @@ class AsyncTransport:
         if not endpoint.path:
             # A peer that vanished silently is noticed even while no reply is awaited.
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return connection
+
+    async def _open(self, endpoint: Endpoint) -> AsyncConnection:
+        connection = await self._open_socket(endpoint, self._on_push, self._on_connection_lost)
         try:
             replies = await connection.call_many(handshake.commands(endpoint, self._options.client_name))
-            facts = handshake.read_replies(replies, allow_eviction=self._options.allow_eviction)
+            facts = handshake.read_replies(replies, endpoint, allow_eviction=self._options.allow_eviction)
         except BaseException as error:
             connection.close("the handshake failed")
             if isinstance(error.__cause__, codec.ProtocolError):

@@ -59,15 +59,14 @@ class BlockingConnection:
 
     def shake_hands(self, endpoint: Endpoint, client_name: str, *, allow_eviction: bool) -> ServerFacts:
         """Authenticate and read the facts about the server."""
-        commands = [codec.pack(words) for words in handshake.commands(endpoint, client_name)]
         try:
-            replies = self._exchange(commands)
+            replies = self.call_many(handshake.commands(endpoint, client_name))
         except StoreUnavailable as error:
             if isinstance(error.__cause__, codec.ProtocolError):
                 raise error_mapping.not_redis(self.name, error.__cause__) from error.__cause__
             raise
-        facts = handshake.read_replies(replies, allow_eviction=allow_eviction)
-        self.floor = facts.time_us
+        facts = handshake.read_replies(replies, endpoint, allow_eviction=allow_eviction)
+        self.floor = facts.floor
         self.deletes_if_equal = facts.deletes_if_equal
         self.server_clock.read(facts.time_us / 1000)
         return facts
@@ -92,6 +91,10 @@ class BlockingConnection:
         finally:
             self.is_exchanging = False
             self._put_back(self)
+
+    def call_many(self, commands: Sequence[tuple[Word, ...]]) -> list[Reply]:
+        """The replies to many other commands, sent in one piece. Does not put the connection back."""
+        return self._exchange([codec.pack(words) for words in commands])
 
     def _run(self, calls: Sequence[tuple[Command, str, tuple[Word, ...]]]) -> list[Reply]:
         try:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from leasehold.core.background import BackgroundLoop
 from leasehold.errors import StoreRefused, StoreUnavailable
-from leasehold.valkey import notifications
 from leasehold.valkey.transport import handshake
 from leasehold.valkey.transport.protocols import RECONNECT_BACKOFF
 
@@ -42,7 +41,8 @@ class BlockingSubscriber:
         self._on_gap = on_gap
         self._fraction = fraction
         self._connection: BlockingConnection | None = None
-        self._server = "the store"
+        self.server: str | None = None
+        """The server of the last subscription."""
         self._is_stopped = False
         self._stopped = concurrency.signal()
         self._ended = concurrency.signal()
@@ -57,6 +57,10 @@ class BlockingSubscriber:
         """End the thread soon."""
         self._is_stopped = True
         self._stopped.set()
+        self.reconnect()
+
+    def reconnect(self) -> None:
+        """Subscribe on a new connection."""
         connection = self._connection
         if connection is not None:
             connection.shut_down()
@@ -79,13 +83,13 @@ class BlockingSubscriber:
         while not self._is_stopped:
             try:
                 self._connection = connection = self._connect()
-                self._server = connection.name
+                self.server = connection.name
                 tries = 0
                 if not self._is_stopped:
-                    connection.receive(notifications.channel_name(self._channel), self._handle, self._on_gap)
+                    connection.receive(self._channel, self._handle, self._on_gap)
                 connection.close()
             except StoreRefused as refusal:
-                handshake.warn_no_notifications(self._server, refusal)
+                handshake.warn_no_notifications(self.server or "the store", refusal)
                 return
             except StoreUnavailable:
                 tries += 1

@@ -12,6 +12,7 @@ from leasehold.valkey.transport import handshake
 from leasehold.valkey.transport.blocking_connection import BlockingConnection
 from leasehold.valkey.transport.blocking_subscriber import BlockingSubscriber
 from leasehold.valkey.transport.connection_limit import ConnectionLimit
+from leasehold.valkey.transport.sentinel import SWITCH_CHANNEL, switched_to
 
 if TYPE_CHECKING:
     import socket
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from leasehold.core.ports import Concurrency
     from leasehold.valkey.options import Options
     from leasehold.valkey.transport.handshake import ServerFacts
+    from leasehold.valkey.transport.sentinel import PrimaryFinder
 
 
 class BlockingTransport:
@@ -36,6 +38,7 @@ class BlockingTransport:
     keeps_order = False
 
     _subscriber: BlockingSubscriber | None = None
+    _sentinel_subscriber: BlockingSubscriber | None = None
 
     def __init__(
         self,
@@ -65,10 +68,12 @@ class BlockingTransport:
                 clock=self._clock,
                 new_signal=self._concurrency.signal,
             )
+        self._primary: str | None = None
         self._is_closed = False
         self._generation = object()
         self.channel = notifications.new_channel()
         self.__dict__.pop("_subscriber", None)
+        self.__dict__.pop("_sentinel_subscriber", None)
 
     def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
         """Call ``handle`` with every notification for us, in a thread of its own, once there is a connection.
@@ -100,13 +105,16 @@ class BlockingTransport:
         """Close every idle connection now, and the others after their exchange."""
         self._generation = object()
         self._close_idle()
+        if self._subscriber is not None:
+            self._subscriber.reconnect()
 
     async def close(self) -> None:
         """Close every idle connection now, and the others after their exchange."""
         self._is_closed = True
         try:
-            if self._subscriber is not None:
-                await self._subscriber.stop()
+            for subscriber in (self._subscriber, self._sentinel_subscriber):
+                if subscriber is not None:
+                    await subscriber.stop()
         finally:
             self._close_idle()
 
@@ -135,9 +143,13 @@ class BlockingTransport:
             connection.close()
             raise
         connection.generation = generation
+        self._primary = connection.name
         if self.facts is None:
             handshake.warn_about(facts, server)
         self.facts = facts
+        subscriber = self._subscriber
+        if subscriber is not None and subscriber.server not in (None, connection.name):
+            subscriber.reconnect()  # it has not noticed yet that another server is the primary
         return connection
 
     def _track(self, new: socket.socket) -> None:
@@ -150,14 +162,35 @@ class BlockingTransport:
     def _start_subscriber(self) -> None:
         """Subscribe. Not before the first connection: that shows that the server runs and accepts us."""
         if self._handlers is not None and not self._is_closed:
+            channel = notifications.channel_name(self.channel)
             new = BlockingSubscriber(
-                self._connect, self.channel, *self._handlers, self._fraction, self._concurrency
+                self._connect, channel, *self._handlers, self._fraction, self._concurrency
             )
-            # One atomic step: threads may connect at the same time. Starting it twice does no harm.
-            subscriber = self.__dict__.setdefault("_subscriber", new)
-            subscriber.start()
-            if self._is_closed:  # meanwhile, by another thread
-                subscriber.request_stop()
+            self._start_one("_subscriber", new)
+        if self._options.finder is not None and not self._is_closed:
+            self._start_one("_sentinel_subscriber", self._new_sentinel_subscriber(self._options.finder))
+
+    def _start_one(self, which: str, new: BlockingSubscriber) -> None:
+        # One atomic step: threads may connect at the same time. Starting it twice does no harm.
+        subscriber: BlockingSubscriber = self.__dict__.setdefault(which, new)
+        subscriber.start()
+        if self._is_closed:  # meanwhile, by another thread
+            subscriber.request_stop()
+
+    def _new_sentinel_subscriber(self, finder: PrimaryFinder) -> BlockingSubscriber:
+        def on_primary(address: str | None) -> None:
+            if address is not None and self._primary not in (None, address):
+                self.reset()
+
+        return BlockingSubscriber(
+            lambda: finder.connect(self._track),
+            SWITCH_CHANNEL,
+            lambda payload: on_primary(switched_to(finder.service, payload)),
+            # What was published before the subscription.
+            lambda: on_primary(str(finder.locate())),
+            self._fraction,
+            self._concurrency,
+        )
 
     def _close_idle(self) -> None:
         while True:

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from leasehold.errors import StoreError, StoreRefused
+from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
 from leasehold.valkey import scripts
 from leasehold.valkey.transport import error_mapping
 
@@ -30,6 +30,17 @@ class ServerFacts:
     maxmemory: int | None
     eviction: str | None
     aof_enabled: bool | None
+    is_replicated: bool
+    """Another server has, or had, the same data, and either may grant: it has replicas or was one. True if unknown."""
+
+    @property
+    def floor(self) -> int | None:
+        """The least fence of a grant; None if each grant must read the clock.
+
+        A primary that is cut off goes on granting, some fences by its clock. The replica that is promoted in its
+        place would stay behind those for long if it counted by one from where this connection began.
+        """
+        return None if self.is_replicated else self.time_us
 
     @property
     def deletes_if_equal(self) -> bool:
@@ -53,18 +64,20 @@ def commands(endpoint: Endpoint, client_name: str) -> list[tuple[Word, ...]]:
         ("SELECT", endpoint.db),
         ("INFO", "memory"),
         ("INFO", "persistence"),
+        ("INFO", "replication"),
         *[("SCRIPT", "LOAD", script.source) for script in scripts.ALL],
         # Last, so that the reply is as fresh as possible.
         ("TIME",),
     ]
 
 
-def read_replies(replies: Sequence[Reply], *, allow_eviction: bool) -> ServerFacts:
+def read_replies(replies: Sequence[Reply], endpoint: Endpoint, *, allow_eviction: bool) -> ServerFacts:
     """The facts in the replies to `commands`; raises `StoreError` if the server refuses us.
 
     A server that evicts keys is refused: it would drop locks that are held.
     """
-    hello, select, memory, persistence, *loads, time = replies
+    hello, select, memory, persistence, replication, *loads, time = replies
+    _check_role(hello, endpoint)
     for reply in (hello, select, *loads, time):
         if isinstance(reply, StoreError):
             raise reply  # the connection broke before the reply came
@@ -85,6 +98,7 @@ def read_replies(replies: Sequence[Reply], *, allow_eviction: bool) -> ServerFac
         maxmemory=int(maxmemory) if maxmemory is not None else None,
         eviction=memory_facts.get("maxmemory_policy"),
         aof_enabled=None if aof is None else aof == "1",
+        is_replicated=_is_replicated(parse_info(replication)),
     )
     if facts.may_evict and not allow_eviction:
         raise StoreRefused(
@@ -92,6 +106,31 @@ def read_replies(replies: Sequence[Reply], *, allow_eviction: bool) -> ServerFac
             "drop locks that are held; set maxmemory-policy noeviction, or pass allow_eviction=True"
         )
     return facts
+
+
+def _check_role(hello: Reply, endpoint: Endpoint) -> None:
+    if not isinstance(hello, dict):
+        return
+    about = cast("dict[bytes, bytes]", hello)
+    if about.get(b"mode") == b"sentinel":
+        raise StoreRefused(
+            f"{endpoint} is a sentinel: name it in a store URL with sentinels, redis+sentinel://host1,host2/service"
+        )
+    if endpoint.service is not None and about.get(b"role") != b"master":
+        # The sentinels have not noticed it yet, or this one has not.
+        raise StoreUnavailable(f"{endpoint} is not the primary of the service {endpoint.service!r} now")
+
+
+def _is_replicated(facts: dict[str, str]) -> bool:
+    # A replica that was promoted has the id of its former primary (from an offset on), until it is restarted. A primary
+    # whose replicas are away keeps its backlog for them, for an hour by default.
+    alone = {
+        "role": "master",
+        "connected_slaves": "0",
+        "second_repl_offset": "-1",
+        "repl_backlog_active": "0",
+    }
+    return any(facts.get(field) != value for field, value in alone.items())
 
 
 def warn_about(facts: ServerFacts, endpoint: Endpoint) -> None:

@@ -37,7 +37,7 @@ class Connection(Protocol):
 
     @property
     def floor(self) -> int | None:
-        """The server's clock in microseconds at the handshake; None if reconnects cannot be seen."""
+        """The server's clock in microseconds at the handshake; None if each grant must read the clock."""
         ...
 
     @property

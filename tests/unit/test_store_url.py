@@ -9,7 +9,9 @@ import pytest
 
 import leasehold
 from leasehold.errors import InvalidRequest
-from leasehold.valkey.transport.endpoint import Endpoint, parse
+from leasehold.valkey.transport.endpoint import Endpoint
+from leasehold.valkey.transport.sentinel import SentinelGroup
+from leasehold.valkey.transport.store_url import parse
 
 SECRET = "p@ss:w/rd?#%+"
 QUOTED = "p%40ss%3Aw%2Frd%3F%23%25%2B"
@@ -89,6 +91,26 @@ def test_an_ipv6_address_is_a_host():
     assert parse("redis://[::1]:7000/0").host == "::1"
 
 
+def test_a_url_with_sentinels_names_them_their_service_and_two_logins():
+    group = parse(
+        f"redis+sentinel://alice:{QUOTED}@a,b:7000,[::1],a:26379/my-locks?db=3"
+        f"&sentinel_username=watch&sentinel_password={QUOTED}"
+    )
+    assert isinstance(group, SentinelGroup)
+    assert [(each.host, each.port) for each in group.sentinels] == [("a", 26379), ("b", 7000), ("::1", 26379)]
+    assert {(each.username, each.password) for each in group.sentinels} == {("watch", SECRET)}
+    assert group.service == group.server.service == "my-locks"
+    assert (group.server.username, group.server.password, group.server.db) == ("alice", SECRET, 3)
+    assert str(group) == "a:26379,b:7000,::1:26379/my-locks"
+
+
+def test_a_url_with_sentinels_and_an_s_is_encrypted_everywhere():
+    group = parse("rediss+sentinel://a,b/locks")
+    assert isinstance(group, SentinelGroup)
+    assert {each.tls for each in (*group.sentinels, group.server)} == {group.server.tls}
+    assert group.server.tls is not None
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -117,12 +139,16 @@ def test_a_password_never_shows(url):
         "http://alice:hunter2@example.org/0",
         "redlock://alice:hunter2@example.org/0",
         "unix://alice:hunter2@",
+        "redis+sentinel://alice:hunter2@example.org",
+        "redis+sentinel://example.org/locks?sentinel_password=hunter2&min=1",
         # Forgotten quotes: parts of the password are then taken for a port, a path or an option.
         "redis://alice:1/hunter2@example.org/0",
         "redis://:/hunter2@example.org/0",
         "redis://:hunter2/rest@example.org/0",
         "redis://alice:x?hunter2=1@example.org/0",
         "redis://[hunter2@example.org/0",
+        "redis+sentinel://alice:1/hunter2@example.org/locks",
+        "redis://alice:x,hunter2@example.org,b/0",
     ],
 )
 def test_a_password_never_shows_in_an_error(url):
@@ -132,10 +158,13 @@ def test_a_password_never_shows_in_an_error(url):
     assert "hunter2" not in str(wrong.value.__cause__)
 
 
-WORKING = ["redis://", "rediss://", "valkey://", "valkeys://", "unix://"]
+WORKING = [
+    *("redis://", "rediss://", "valkey://", "valkeys://", "unix://"),
+    *("redis+sentinel://", "rediss+sentinel://"),
+]
 
 
-@pytest.mark.parametrize("scheme", ["redis+sentinel", "redis+cluster", "redlock"])
+@pytest.mark.parametrize("scheme", ["redis+cluster", "rediss+cluster", "redlock"])
 def test_a_scheme_of_later_names_those_that_work_now(scheme):
     with pytest.raises(InvalidRequest, match="not supported yet") as wrong:
         leasehold.connect(f"{scheme}://a:1,b:2/0")
@@ -164,7 +193,18 @@ def test_an_unknown_scheme_names_those_that_work(url):
         ("redis://example.org:65536", "port"),
         ("redis://example.org:0", "port"),
         ("redis://[::1", "URL"),
+        ("redis://a.example.org,b.example.org", "several hosts"),
         ("redis://example.org?retries=3", "unknown option"),
+        ("redis://example.org?sentinel_password=x", "unknown option"),
+        ("redis+sentinel://example.org", "name of the service"),
+        ("redis+sentinel://example.org/", "name of the service"),
+        ("redis+sentinel://example.org/a/b", "name of the service"),
+        ("redis+sentinel:///locks", "names a host"),
+        ("redis+sentinel://a,,b/locks", "names a host"),
+        ("redis+sentinel://a,b:0/locks", "port"),
+        ("redis+sentinel://a,b:port/locks", "port"),
+        ("redis+sentinel://a/locks?db=one", "database"),
+        ("redis+sentinel://a/locks?ssl_ca_certs=x", "not encrypted"),
         ("unix://", "path of a socket"),
         ("redis://example.org?ssl_ca_certs=x", "not encrypted"),
         ("rediss://example.org?ssl_cert_reqs=optional", "ssl_cert_reqs"),
