@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from tests.server.conftest import ON_SQLITE
@@ -61,6 +62,16 @@ async def case(team: Team) -> Case:
     await save(team.ana, document_id, "one\ntwo\nthree", 0, fence)
     rescued = await save(team.ben, document_id, "one\n2\nthree", 0, old)
     return Case(team, document_id, fence, rescued.json()["draft_id"])
+
+
+class CountedTurns(asyncio.Semaphore):
+    """Turns that count how often one was asked for."""
+
+    asked_for = 0
+
+    async def acquire(self) -> Literal[True]:
+        self.asked_for += 1
+        return await super().acquire()
 
 
 @pytest.mark.both_databases
@@ -131,25 +142,29 @@ class TestComparing:
         assert most <= AT_ONCE
 
     async def test_one_user_does_not_keep_others_waiting(
-        self, case: Case, monkeypatch: pytest.MonkeyPatch
+        self, case: Case, app: FastAPI, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        go_on, begun = threading.Event(), 0
+        turns = CountedTurns(1)
+        app.state.services = replace(app.state.services, decoding=turns)
+        go_on = threading.Event()
+        compared: list[Content] = []
 
-        def first_waits(old: Content, new: Content) -> list[str] | None:
-            nonlocal begun
-            begun += 1
-            if begun == 1:
-                go_on.wait(LIMIT)
+        def noted(old: Content, new: Content) -> list[str] | None:
+            compared.append(new)
+            go_on.wait(LIMIT)
             return unified_diff(old, new)
 
-        monkeypatch.setattr(draft_routes, "unified_diff", first_waits)
-        path = f"{case.path}/{case.draft_id}/compare"
-        many = [asyncio.create_task(case.team.ana.http.get(path)) for _ in range(AT_ONCE + 1)]
-        await eventually_async(lambda: begun > 0)
-        assert (await case.team.ben.http.get(path)).status_code == 200
-        assert begun == 2  # none of Ana's others, so they have not taken all turns
+        monkeypatch.setattr(draft_routes, "unified_diff", noted)
+        other = (await save(case.team.ben, case.document_id, "other", 0, "1")).json()["draft_id"]
+        of_ana, of_ben = (f"{case.path}/{draft}/compare" for draft in (case.draft_id, other))
+        requests = [asyncio.create_task(case.team.ana.http.get(of_ana)) for _ in range(3)]
+        await eventually_async(lambda: compared)
+        requests.append(asyncio.create_task(case.team.ben.http.get(of_ben)))
+        # Ana's first and Ben's: her others wait apart, so that his is the next.
+        await eventually_async(lambda: turns.asked_for == 2)
         go_on.set()
-        assert [answer.status_code for answer in await asyncio.gather(*many)] == [200] * len(many)
+        assert [answer.status_code for answer in await asyncio.gather(*requests)] == [200] * 4
+        assert compared == ["one\n2\nthree", "other", "one\n2\nthree", "one\n2\nthree"]
 
     async def test_json_as_people_write_it(self, case: Case) -> None:
         team = case.team
