@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from tests.support.eventually import eventually_async as until
 
 import leasehold
@@ -48,6 +49,20 @@ async def test_a_refused_subscription_is_said_and_shifts_no_reply(own_server):
         assert not await locks.store_access.transport.subscribe("others", print, lambda: None)
         connection = await locks.store_access.transport.get_connection()
         assert [await connection.call("ECHO", f"{n}") for n in range(20)] == [b"%d" % n for n in range(20)]
+
+
+async def test_a_subscription_that_is_cut_leaves_no_unretrieved_exception(valkey):
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
+    async with leasehold.connect(valkey.url) as locks:
+        transport = locks.store_access.transport
+        connection = await transport.get_connection()
+        subscribing = asyncio.create_task(connection.subscribe("news"))
+        await asyncio.sleep(0)  # it is sent
+        connection.close("a cut")
+        with pytest.raises(leasehold.StoreUnavailable):
+            await subscribing
+    assert reported == []
 
 
 async def test_after_a_cut_the_subscription_resumes_and_the_gap_is_reported(valkey, proxy):

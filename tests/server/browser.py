@@ -52,9 +52,10 @@ class WatchingSocket:
         self._reading = asyncio.create_task(self._read())
 
     async def ask(self, kind: str, **data: Any) -> dict[str, Any]:
-        """Sends a message and returns the reply."""
-        if kind == "join":
-            self.is_joined = False  # the reply brings the whole state
+        """Sends a message and returns the reply.
+
+        A page that joins a room again is in it until the reply, so it may get a message in between.
+        """
         await self._connection.send(json.dumps({"type": kind, "data": data}))
         async with asyncio.timeout(PATIENCE):
             return await self._replies.get()

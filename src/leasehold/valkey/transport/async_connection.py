@@ -120,7 +120,7 @@ class AsyncConnection(asyncio.Protocol):
         await self._wait_until_writable()
         future: asyncio.Future[Reply] = self._loop.create_future()
         self._send(codec.pack(("SUBSCRIBE", channel)), _SubscribeSlot(self._skip_reply, future))
-        self._send(codec.pack(("PING", _MARKER)), self._loop.create_future())
+        self._send(codec.pack(("PING", _MARKER)), _UnusedSlot())
         reply = await future
         if reply == _MARKER:
             return None
@@ -298,6 +298,19 @@ class AsyncConnection(asyncio.Protocol):
                 slot.set_exception(error_mapping.no_reply(why, cause))
         self.resume_writing()
         self._on_lost(self)
+
+
+class _UnusedSlot:
+    """The slot of a reply that has no caller. Of a future, asyncio would log that its exception was never retrieved."""
+
+    __slots__ = ()
+
+    def done(self) -> bool:
+        return True
+
+    def set_result(self, result: Reply, /) -> None: ...
+
+    def set_exception(self, exception: BaseException, /) -> None: ...
 
 
 class _SubscribeSlot:
