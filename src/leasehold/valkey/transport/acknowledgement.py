@@ -61,7 +61,7 @@ def acknowledgement_for(server: Endpoint, timeout: float) -> Acknowledgement | N
 
 def _is_refusal(reply: Reply) -> bool:
     """Nothing was granted, so there is nothing to acknowledge. A reply that is not known counts as a grant."""
-    if isinstance(reply, list):
-        verdict: Reply = next(iter(cast("list[Reply]", reply)), None)
-        return verdict in _REFUSALS or (isinstance(verdict, int) and verdict <= 0)
-    return isinstance(reply, Exception) or (isinstance(reply, int) and reply <= 0)
+    verdict: Reply = next(iter(cast("list[Reply]", reply)), None) if isinstance(reply, list) else reply
+    if isinstance(verdict, int):
+        return verdict <= 0
+    return isinstance(verdict, Exception) or (isinstance(verdict, bytes) and verdict in _REFUSALS)
