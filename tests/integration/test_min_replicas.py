@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import Count
+    from tests.support.proxy import FaultProxy
     from tests.support.servers import Server
 
 both = pytest.mark.parametrize("kind", ["async", "blocking"])
@@ -463,17 +464,34 @@ async def test_releases_do_not_queue_behind_a_wait_for_replicas(group: Replicate
         await (await acquiring).release()
 
 
-async def test_a_cancelled_acquire_is_undone_behind_its_request(group: ReplicatedServer) -> None:
-    """On the connection of the grants: on the other one the release would overtake the request."""
-    async with leasehold.connect(group.url, timeout=LIMIT) as locks:
-        with group.replica_away():
-            first = asyncio.ensure_future(locks.acquire("first", ttl=TTL))
-            await eventually_async(lambda: group.blocked_clients() == 1)
-            first.cancel()
-            await asyncio.wait({first})
-            # Sent, not run yet: the server waits for the replica first.
-            assert group.primary.call("EXISTS", "lock:{first}")
-        await is_gone(group.primary, "lock:{first}")
+async def test_a_cancelled_acquire_is_undone_behind_its_request(
+    group: ReplicatedServer, proxy: Callable[[Server], FaultProxy]
+) -> None:
+    """On the connection of the grants: over the other one the release would overtake the request."""
+    way = proxy(group.primary)
+
+    async def sent(call: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        before = way.bytes["requests"]
+        future = asyncio.ensure_future(call)
+        await eventually_async(lambda: way.bytes["requests"] > before)
+        return future
+
+    async with leasehold.connect(f"{way.url}?min_replicas=1", timeout=LIMIT) as locks:
+        await (await locks.acquire("deal", ttl=TTL)).release()
+        group.primary.pause()
+        try:
+            # The server will read all of the first connection before it reads the second one.
+            inspecting = await sent(locks.inspect("other"))
+            acquiring = await sent(locks.acquire("deal", ttl=TTL))
+            before = way.bytes["requests"]
+            acquiring.cancel()
+            await asyncio.wait({acquiring})
+            await eventually_async(lambda: way.bytes["requests"] > before)
+        finally:
+            group.primary.resume()
+        await inspecting
+        await is_gone(group.primary, "lock:{deal}")
+        assert await is_free(locks, "deal")
 
 
 async def test_cancelled_calls_never_shift_replies(group: ReplicatedServer, count: Count) -> None:
