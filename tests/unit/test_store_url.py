@@ -9,10 +9,19 @@ import pytest
 
 import leasehold
 from leasehold.errors import InvalidRequest
+from leasehold.valkey.options import check_options
 from leasehold.valkey.transport.endpoint import Endpoint
 from leasehold.valkey.transport.sentinel import SentinelGroup
 from leasehold.valkey.transport.store_url import parse
 
+OPTIONS = {
+    "timeout": 5,
+    "data_dir": None,
+    "tls": None,
+    "client_name": None,
+    "allow_eviction": False,
+    "max_connections": None,
+}
 SECRET = "p@ss:w/rd?#%+"
 QUOTED = "p%40ss%3Aw%2Frd%3F%23%25%2B"
 
@@ -109,6 +118,25 @@ def test_a_url_with_sentinels_and_an_s_is_encrypted_everywhere():
     assert isinstance(group, SentinelGroup)
     assert {each.tls for each in (*group.sentinels, group.server)} == {group.server.tls}
     assert group.server.tls is not None
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://a", "valkeys://a:7000/2", "unix:///run/valkey.sock", "redis+sentinel://a,b/locks"]
+)
+@pytest.mark.parametrize(("query", "number"), [("", 0), ("?min_replicas=0", 0), ("?min_replicas=2", 2)])
+def test_a_url_says_how_many_replicas_have_to_acknowledge_a_grant(url, query, number):
+    assert check_options(f"{url}{query}", **OPTIONS).min_replicas == number
+
+
+def test_the_embedded_server_has_no_replicas():
+    assert check_options(None, **OPTIONS).min_replicas == 0
+
+
+@pytest.mark.parametrize("number", ["", "-1", "+1", "1.0", "one", "1001", "9" * 30, "²", "hunter2"])
+def test_a_number_of_replicas_that_is_none_is_refused(number):
+    with pytest.raises(InvalidRequest, match="must be a whole number from 0 to 1000") as refused:
+        parse(f"redis://alice:hunter2@example.org/0?min_replicas={number}")
+    assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,10 @@ class Store(Protocol):
         ...
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
-        """End the lease of ``token``, or its wait, and only that; the next in the queue gets the lock."""
+        """End the lease of ``token``, or its wait, and only that; the next in the queue gets the lock.
+
+        With fence 0 a request for ``token`` is in doubt: where the store keeps order, it is done before this.
+        """
         ...
 
     async def take(
@@ -219,4 +222,8 @@ class Results(Protocol):
 
     async def mark(self, key: str, mark: str, ttl: float) -> bool:
         """Mark ``key``; False if it has another mark already, or a value."""
+        ...
+
+    async def unmark(self, key: str, mark: str) -> None:
+        """Remove this ``mark``, and no other, from ``key``."""
         ...

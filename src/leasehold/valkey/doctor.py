@@ -41,7 +41,7 @@ async def diagnose(transport: Transport, engine: Engine[Any]) -> list[Finding]:
     info = parse_info(reply)
     return [
         _server(info, reply),
-        _role(info),
+        _role(info, transport.min_replicas),
         _eviction(info),
         _persistence(info),
         await _scripts(engine),
@@ -63,7 +63,7 @@ def _server(info: dict[str, str], reply: Reply) -> Finding:
     return Finding("server", "ok", named)
 
 
-def _role(info: dict[str, str]) -> Finding:
+def _role(info: dict[str, str], min_replicas: int) -> Finding:
     role = info.get("role")
     if role is None:
         return Finding("role", "warn", "unknown", "Make sure that this is a primary and not a replica.")
@@ -73,6 +73,13 @@ def _role(info: dict[str, str]) -> Finding:
             "role", "problem", f"replica of {primary}", "Connect to the primary: replicas grant no locks."
         )
     replicas = info.get("connected_slaves", "0")
+    if int(replicas) < min_replicas:
+        return Finding(
+            "role",
+            "problem",
+            f"primary, replicas: {replicas}, min_replicas: {min_replicas}",
+            "Add replicas, or lower min_replicas in the store URL: no lock is granted without so many.",
+        )
     return Finding("role", "ok", "primary" if replicas == "0" else f"primary, replicas: {replicas}")
 
 

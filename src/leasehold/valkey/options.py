@@ -42,6 +42,12 @@ class Options:
         return self.timeout if self.server is not None else max(self.timeout, _EMBEDDED_CONNECT_TIMEOUT)
 
     @property
+    def min_replicas(self) -> int:
+        """How many replicas have to acknowledge a grant; 0 if it counts without."""
+        server = self.server.server if isinstance(self.server, SentinelGroup) else self.server
+        return 0 if server is None else server.min_replicas
+
+    @property
     def where(self) -> str:
         """The server's address, without its password, for logs."""
         return "embedded" if self.server is None else str(self.server)

@@ -9,7 +9,7 @@ from leasehold.valkey.commands import ScriptCommand
 from leasehold.valkey.transport import error_mapping
 
 if TYPE_CHECKING:
-    from leasehold.valkey.commands import Command
+    from leasehold.valkey.commands import Command, ManyLocksCommand
     from leasehold.valkey.transport.protocols import Call, Reply, Transport, Word
 
 
@@ -53,7 +53,11 @@ class ScriptRunner:
         return replies
 
     async def check(
-        self, reply: Reply, command: ScriptCommand, name: str, arguments: tuple[Word, ...]
+        self,
+        reply: Reply,
+        command: ScriptCommand | ManyLocksCommand,
+        name: str,
+        arguments: tuple[Word, ...],
     ) -> Reply:
         """``reply`` unless it is an error, which is raised.
 

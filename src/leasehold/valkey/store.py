@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
-from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, QueueState, Refusal, TooLate
+from leasehold.core.replies import DONE, Busy, Ended, Granted, Hold, LockInfo, QueueState, Refusal, TooLate
 from leasehold.core.validity import to_ms
 from leasehold.errors import StoreError, StoreRefused
 from leasehold.valkey import notifications, scripts
-from leasehold.valkey.commands import Command, ScriptCommand
+from leasehold.valkey.commands import Command, ManyLocksCommand, ScriptCommand
 from leasehold.valkey.keys import check_namespace, key_of, name_of, pattern_of
 from leasehold.valkey.record import parse_holding
-from leasehold.valkey.script_runner import ScriptRunner, is_noscript
+from leasehold.valkey.script_runner import ScriptRunner
 from leasehold.valkey.transport.protocols import Call
 
 if TYPE_CHECKING:
@@ -55,11 +56,13 @@ class ValkeyStore:
         self._namespace = namespace
         self._live_ms = to_ms(live)
         self._acquire = ScriptCommand(namespace, scripts.ACQUIRE, bare)
+        self._acquire_all = ManyLocksCommand(scripts.ACQUIRE_ALL)
         self._look = ScriptCommand(namespace, scripts.LOOK, bare)
         self._renew = ScriptCommand(namespace, scripts.RENEW, bare)
         self._shorten = ScriptCommand(namespace, scripts.SHORTEN, bare)
         self._check = ScriptCommand(namespace, scripts.CHECK, bare)
         self._release = ScriptCommand(namespace, scripts.RELEASE, bare)
+        self._undo = ScriptCommand(namespace, scripts.RELEASE, bare, effect="undo")
         self._release_once = ScriptCommand(namespace, scripts.RELEASE_ONCE, bare)
         self._take = ScriptCommand(namespace, scripts.TAKE, bare)
         self._inspect = ScriptCommand(namespace, scripts.INSPECT, bare)
@@ -73,6 +76,8 @@ class ValkeyStore:
 
     def listen(self, deliver: Callable[[Notification], None], on_gap: Callable[[], None]) -> None:
         """See the port."""
+        if self._transport.min_replicas:
+            deliver = partial(_deliver_without_time, deliver)
         self._transport.listen(lambda payload: notifications.dispatch(payload, deliver), on_gap)
 
     async def open(self) -> None:
@@ -122,14 +127,11 @@ class ValkeyStore:
             terms = self._grant_arguments(connection, *request[1:])
             arguments += (*terms, not_after_ms)
             receipts.append(terms[0])
-        script = scripts.ACQUIRE_ALL
+        words = (len(keys), *keys, *arguments)
         not_after.is_sent = True
-        reply = await connection.call("EVALSHA", script.sha, len(keys), *keys, *arguments)
-        if is_noscript(reply):
-            connection = await self._transport.get_connection()
-            reply = await connection.call("EVAL", script.source, len(keys), *keys, *arguments)
+        reply = await connection.run(self._acquire_all, requests[0].name, words)
         with _reading_clock(connection):
-            self._runner.raise_if_error(reply)
+            reply = await self._runner.check(reply, self._acquire_all, requests[0].name, words)
         if isinstance(reply, int):
             return requests[reply - 1].name
         # A record may differ from what we would write now; the release handles that.
@@ -176,7 +178,8 @@ class ValkeyStore:
             if await connection.run(self._delete_if_equal, name, (receipt,)) == 1:
                 return DONE
             connection = await self._transport.get_connection()
-        command, arguments = self._release, (token,)
+        # Without a fence it is for a request in doubt, which it must not overtake.
+        command, arguments = self._release if fence else self._undo, (token,)
         if connection.may_ask_twice:
             command, arguments = self._release_once, (*arguments, _REMEMBER_MS)
         reply = await connection.run(command, name, arguments)
@@ -294,7 +297,10 @@ class ValkeyStore:
         except StoreError as error:
             return error
         now_ms, left_ms, *places = reply
-        return QueueState(now_ms / 1000, _seconds(left_ms), [_place(place) for place in places])
+        found = [_place(place) for place in places]
+        if self._transport.min_replicas:
+            found = [(place[0], 0.0, None) if isinstance(place, tuple) else place for place in found]
+        return QueueState(now_ms / 1000, _seconds(left_ms), found)
 
     def _renewed(self, reply: Reply) -> RenewReply:
         try:
@@ -302,6 +308,16 @@ class ValkeyStore:
         except StoreError as error:
             return error
         return _renewed(reply)
+
+
+def _deliver_without_time(deliver: Callable[[Notification], None], notification: Notification) -> None:
+    """Deliver a grant as one that has run out, so that the waiter asks again: the reply to that has been acknowledged.
+
+    The grant itself was made in a script of another client, so nothing is known about its replicas.
+    """
+    if isinstance(notification, Granted):
+        notification = notification._replace(remaining=0.0)
+    deliver(notification)
 
 
 @contextmanager

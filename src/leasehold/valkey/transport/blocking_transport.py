@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from leasehold.core.validation import client_closed
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import handshake
+from leasehold.valkey.transport.acknowledgement import acknowledgement_for
 from leasehold.valkey.transport.blocking_connection import BlockingConnection
 from leasehold.valkey.transport.blocking_subscriber import BlockingSubscriber
 from leasehold.valkey.transport.connection_limit import ConnectionLimit
@@ -49,6 +50,7 @@ class BlockingTransport:
         concurrency: Concurrency,
     ) -> None:
         self.facts: ServerFacts | None = None
+        self.min_replicas = options.min_replicas
         self._options = options
         self._clock = clock
         self._fraction = fraction
@@ -136,6 +138,7 @@ class BlockingTransport:
             clock=self._clock,
             put_back=self.put_back,
             track=self._track,
+            acknowledgement=acknowledgement_for(server, options.timeout),
         )
         try:
             facts = connection.shake_hands(server, options.client_name, allow_eviction=options.allow_eviction)

@@ -32,6 +32,8 @@ class ServerFacts:
     aof_enabled: bool | None
     is_replicated: bool
     """Another server has, or had, the same data, and either may grant: it has replicas or was one. True if unknown."""
+    replication_id: str | None
+    """The history of writes that this server has; None if unknown."""
 
     @property
     def floor(self) -> int | None:
@@ -66,6 +68,8 @@ def commands(endpoint: Endpoint, client_name: str) -> list[tuple[Word, ...]]:
         ("INFO", "persistence"),
         ("INFO", "replication"),
         *[("SCRIPT", "LOAD", script.source) for script in scripts.ALL],
+        # Waits for nothing: shows that this user may run it.
+        *([("WAIT", 0, 1)] if endpoint.min_replicas else []),
         # Last, so that the reply is as fresh as possible.
         ("TIME",),
     ]
@@ -89,6 +93,7 @@ def read_replies(replies: Sequence[Reply], endpoint: Endpoint, *, allow_eviction
             raise error_mapping.from_reply(str(reply), reply)
     about: dict[bytes, bytes] = hello  # a map, since HELLO 3 has switched to RESP3
     memory_facts, persistence_facts = parse_info(memory), parse_info(persistence)
+    replication_facts = parse_info(replication)
     maxmemory = memory_facts.get("maxmemory")
     aof = persistence_facts.get("aof_enabled")
     facts = ServerFacts(
@@ -98,7 +103,8 @@ def read_replies(replies: Sequence[Reply], endpoint: Endpoint, *, allow_eviction
         maxmemory=int(maxmemory) if maxmemory is not None else None,
         eviction=memory_facts.get("maxmemory_policy"),
         aof_enabled=None if aof is None else aof == "1",
-        is_replicated=_is_replicated(parse_info(replication)),
+        is_replicated=endpoint.min_replicas > 0 or _is_replicated(replication_facts),
+        replication_id=replication_facts.get("master_replid"),
     )
     if facts.may_evict and not allow_eviction:
         raise StoreRefused(

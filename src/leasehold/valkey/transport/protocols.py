@@ -98,7 +98,12 @@ class Transport(Protocol):
 
     @property
     def keeps_order(self) -> bool:
-        """All commands use one connection, so they run in order even if no reply is awaited."""
+        """A command that undoes is run after the request in doubt, even if no reply to that was awaited."""
+        ...
+
+    @property
+    def min_replicas(self) -> int:
+        """How many replicas have to acknowledge a grant of ours; the reply to one that they have not is `NotReplicated`."""
         ...
 
     def reset(self) -> None:

@@ -20,12 +20,13 @@ _TLS_SCHEMES = {"rediss", "valkeys", "rediss+sentinel"}
 _LATER = ("redis+cluster", "rediss+cluster", "redlock")
 
 _TLS_OPTIONS = {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs"}
-_OPTIONS = {"db", *_TLS_OPTIONS}
+_OPTIONS = {"db", "min_replicas", *_TLS_OPTIONS}
 _SENTINEL_OPTIONS = {*_OPTIONS, "sentinel_username", "sentinel_password"}
 
 _PORT, _SENTINEL_PORT = 6379, 26379
 
 _HINT = "special characters in a password are written as %XX"
+_MOST_REPLICAS = 1000
 _NOT_VALID = f"the host or the port in the store URL is not valid; {_HINT}"
 
 
@@ -54,6 +55,7 @@ def parse(url: str, *, tls: ssl.SSLContext | None = None) -> Endpoint | Sentinel
         username=unquote(username) or None,
         password=unquote(password) or None,
         tls=_tls_of(scheme, options, tls),
+        min_replicas=_min_replicas_of(options.get("min_replicas", "0")),
     )
     if scheme in _SENTINEL:
         return _sentinel_group(server, hosts, parts, options)
@@ -126,6 +128,14 @@ def _number_of(db: str) -> int:
     if not (db.isascii() and db.isdecimal()):
         raise InvalidRequest(f"the database in the store URL must be a number; {_HINT}")
     return int(db)
+
+
+def _min_replicas_of(number: str) -> int:
+    if not (number.isascii() and number.isdecimal() and len(number) < 5 and int(number) <= _MOST_REPLICAS):
+        raise InvalidRequest(
+            f"min_replicas in the store URL must be a whole number from 0 to {_MOST_REPLICAS}; {_HINT}"
+        )
+    return int(number)
 
 
 def _tls_of(scheme: str, options: dict[str, str], given: ssl.SSLContext | None) -> ssl.SSLContext | None:
