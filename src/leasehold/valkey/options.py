@@ -47,9 +47,7 @@ class Options:
         return "embedded" if self.server is None else str(self.server)
 
     def locate(self) -> Endpoint:
-        """The server to connect to; blocks while sentinels are asked for it, or an embedded one is being started."""
-        if self.finder is not None:
-            return self.finder.locate()
+        """The server to connect to, without sentinels; blocks while an embedded one is being started."""
         if isinstance(self.server, Endpoint):
             return self.server
         from leasehold.valkey.embedded import ensure_running  # noqa: PLC0415 - only where it is used

@@ -26,4 +26,6 @@ class Endpoint:
     service: str | None = None
 
     def __str__(self) -> str:
-        return f"unix://{self.path}" if self.path else f"{self.host}:{self.port}"
+        if self.path:
+            return f"unix://{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -101,6 +101,11 @@ class Transport(Protocol):
         """All commands use one connection, so they run in order even if no reply is awaited."""
         ...
 
+    @property
+    def finds_primary(self) -> bool:
+        """It looks for the server that is the primary: one that refuses writes will be replaced by another."""
+        ...
+
     def reset(self) -> None:
         """Close the open connections: the server has changed since they were made."""
         ...

@@ -50,6 +50,7 @@ class _RedisPyTransport:
     deletes_if_equal = False
     may_ask_twice = True
     keeps_order = False
+    finds_primary = False
 
     def __init__(
         self, client: redis.Redis | redis.asyncio.Redis, *, clock: Callable[[], float] = time.monotonic
