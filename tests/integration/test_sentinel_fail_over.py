@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis.asyncio
 from tests.support.clients import client, insist
-from tests.support.eventually import LIMIT, eventually, eventually_async
+from tests.support.eventually import LIMIT, eventually_async
 from tests.support.scripted_sentinel import ScriptedSentinel
-from tests.support.sentinels import FAILOVER_TIMEOUT_MS, SERVICE, Monitored
+from tests.support.sentinels import FAILOVER_TIMEOUT_MS, SERVICE, Monitored, ask
 
 import leasehold
 from leasehold import LeaseLost, StaleFence, StoreError, StoreUnavailable
@@ -117,7 +117,7 @@ async def test_waiters_get_the_lock_from_the_new_primary_in_time_and_fences_grow
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             took = time.monotonic() - died_at
             await asyncio.gather(*waiting)
-            assert group.replicas[0].info("replication")["role"] == "master"
+            assert ask(group.replicas[0], "ROLE")[0] == b"master"
             group.primary.resume() if death == "pause" else None
             after = await insist(holder, "deal")
             await after.release()
@@ -155,7 +155,7 @@ async def test_a_former_primary_that_is_cut_off_but_alive_mints_no_later_fence(
                         await use_once(cut_off, resource, holds, f"meanwhile{len(holds.windows)}")
                     except StoreError:
                         return False
-                    return group.replicas[0].info("replication")["role"] == "master"
+                    return ask(group.replicas[0], "ROLE")[0] == b"master"
 
                 await eventually_async(is_moved)
                 await eventually_async(lambda: is_used(group.replicas[0], locks))
@@ -198,7 +198,7 @@ async def try_once(locks: Any, resource: Resource, holds: Holds, who: str) -> No
 async def is_used(server: Server, locks: Any) -> bool:
     """Whether a grant of this client is in this server."""
     lease = await insist(locks, "probe")
-    found = server.call("EXISTS", "lock:{probe}")
+    found = ask(server, "EXISTS", "lock:{probe}")
     await lease.release()
     return bool(found)
 
@@ -214,9 +214,8 @@ async def test_a_client_follows_a_fail_over_without_a_request_of_its_own(kind: s
             group.primary.pause()
             first.pause()
             try:
-                eventually(lambda: group.replicas[0].info("replication")["role"] == "master")
                 await eventually_async(
-                    lambda: b"name=follower " in group.replicas[0].call("CLIENT", "LIST"), every=0.1
+                    lambda: b"name=follower " in ask(group.replicas[0], "CLIENT", "LIST"), every=0.1
                 )
             finally:
                 group.primary.resume()

@@ -170,5 +170,17 @@ class Monitored:
         return True
 
 
+def ask(server: Server, *command: str) -> Any:
+    """The reply of a server that sentinels may be reconfiguring: then they end all its connections, this one as well."""
+
+    def reply() -> tuple[Any] | None:
+        try:
+            return (server.call(*command),)
+        except redis.ConnectionError:
+            return None
+
+    return eventually(reply)[0]  # type: ignore[index]
+
+
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
