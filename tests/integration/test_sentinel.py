@@ -231,7 +231,7 @@ async def test_a_search_needs_no_thread_and_ends_with_the_client(monitored: Moni
     try:
         locks = leasehold.connect(monitored.url, timeout=4 * LIMIT)
         searching = asyncio.create_task(locks.acquire("deal"))
-        await eventually_async(lambda: bool(locks.store_access.transport._to_sentinels))  # type: ignore[attr-defined]
+        await eventually_async(lambda: bool(locks.store_access.transport._to_others))  # type: ignore[attr-defined]
         await locks.close()
         with pytest.raises(leasehold.LeaseholdError):
             await searching

@@ -94,7 +94,16 @@ class ScriptedSentinel:
                 host, port = self.primary
                 return _aggregate(b"*", host.encode(), b"%d" % port) if knows else b"*-1\r\n"
             case [b"SENTINEL", b"MASTER", _] if knows:
-                return _aggregate(b"*", b"name", self.service.encode(), b"config-epoch", b"%d" % self.epoch)
+                host, port = self.primary
+                told = {
+                    "name": self.service,
+                    "ip": host,
+                    "port": port,
+                    "config-epoch": self.epoch,
+                    "quorum": 2,
+                }
+                told |= {"num-other-sentinels": 0, "down-after-milliseconds": 1000, "failover-timeout": 5000}
+                return _aggregate(b"*", *(str(word).encode() for pair in told.items() for word in pair))
             case [b"SENTINEL", b"MASTERS"]:
                 return b"*1\r\n" + _aggregate(b"*", b"name", self.service.encode())
             case [b"SENTINEL", b"SENTINELS", _]:

@@ -43,6 +43,7 @@ class ScriptedTransport:
     """Implements Transport and Connection; never suspends. Records commands as (name, words after the keys)."""
 
     keeps_order = True
+    finds_primary = False
     channel = "c" * 16
 
     def listen(self, handle, on_gap):

@@ -42,6 +42,11 @@ class Options:
         return self.timeout if self.server is not None else max(self.timeout, _EMBEDDED_CONNECT_TIMEOUT)
 
     @property
+    def login(self) -> Endpoint | None:
+        """How to log in to the servers; None for an embedded one."""
+        return self.server.server if isinstance(self.server, SentinelGroup) else self.server
+
+    @property
     def where(self) -> str:
         """The server's address, without its password, for logs."""
         return "embedded" if self.server is None else str(self.server)

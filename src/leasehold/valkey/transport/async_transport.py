@@ -15,11 +15,11 @@ from leasehold.valkey.transport.endpoint import Endpoint
 from leasehold.valkey.transport.protocols import RECONNECT_BACKOFF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from leasehold.valkey.options import Options
     from leasehold.valkey.transport.handshake import ServerFacts
-    from leasehold.valkey.transport.protocols import Reply
+    from leasehold.valkey.transport.protocols import Reply, Word
 
 
 class AsyncTransport:
@@ -49,7 +49,7 @@ class AsyncTransport:
         self.channel = notifications.new_channel()
         self._connecting: asyncio.Task[AsyncConnection] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._to_sentinels: set[AsyncConnection] = set()
+        self._to_others: set[AsyncConnection] = set()
         self._last_failure: BaseException | None = None
         # Where the current attempt to connect goes, and its end, so that the sentinels' word can end it early.
         self._target = options.where
@@ -83,6 +83,24 @@ class AsyncTransport:
     def finds_primary(self) -> bool:
         """With sentinels."""
         return self._options.finder is not None
+
+    @property
+    def sentinels(self) -> tuple[Endpoint, ...]:
+        """See `Transport`."""
+        return () if self._options.finder is None else self._options.finder.sentinels
+
+    @property
+    def server(self) -> Endpoint | None:
+        """See `Transport`."""
+        return self._options.login
+
+    async def ask_other(self, server: Endpoint, commands: Sequence[tuple[Word, ...]]) -> Sequence[Reply]:
+        """See `Transport`."""
+        connection = await self._open_other(server, self._options.timeout)
+        try:
+            return await connection.call_many(commands)
+        finally:
+            connection.close("the server was asked")
 
     def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
         """Call ``handle`` with every notification for us; it comes over the same connection as the replies.
@@ -127,9 +145,9 @@ class AsyncTransport:
         """In a child process: drop the parent's connection without sending anything on it."""
         if self.connection is not None:
             self.connection.detach()
-        for connection in self._to_sentinels:
+        for connection in self._to_others:
             connection.detach()
-        self._to_sentinels = set()
+        self._to_others = set()
         self.connection = None
         self._connecting = None
         self._watching = None
@@ -177,7 +195,7 @@ class AsyncTransport:
         if finder is None:
             return await self._open(await asyncio.to_thread(self._options.locate))
         self._announced = None
-        located = await finder.locate(self._open_sentinel)
+        located = await finder.locate(self._open_other)
         self._target = str(located.primary)
         if self._announced not in (None, self._target):
             raise StoreUnavailable(f"meanwhile {self._announced} has become the primary")
@@ -195,7 +213,7 @@ class AsyncTransport:
             # Here, because few clients use sentinels.
             from leasehold.valkey.transport.sentinel_watch import SentinelWatch  # noqa: PLC0415
 
-            watch = SentinelWatch(self._options.finder, self._open_sentinel, self._on_primary, self._fraction)
+            watch = SentinelWatch(self._options.finder, self._open_other, self._on_primary, self._fraction)
             self._watching = asyncio.create_task(watch.run(), name="leasehold-sentinels")
 
     def _on_primary(self, address: str) -> None:
@@ -206,19 +224,19 @@ class AsyncTransport:
         elif self._target != address and self._attempt is not None and not self._attempt.expired():
             self._attempt.reschedule(asyncio.get_running_loop().time())
 
-    async def _open_sentinel(
+    async def _open_other(
         self,
-        sentinel: Endpoint,
+        server: Endpoint,
         timeout: float,
         on_push: Callable[[Reply], None] = lambda _push: None,
         on_lost: Callable[[AsyncConnection], None] = lambda _connection: None,
     ) -> AsyncConnection:
         def forget(connection: AsyncConnection) -> None:
-            self._to_sentinels.discard(connection)
+            self._to_others.discard(connection)
             on_lost(connection)
 
-        connection = await self._open_socket(sentinel, on_push, forget, timeout)
-        self._to_sentinels.add(connection)
+        connection = await self._open_socket(server, on_push, forget, timeout)
+        self._to_others.add(connection)
         return connection
 
     async def _open_socket(

@@ -15,12 +15,13 @@ from leasehold.valkey.transport.connection_limit import ConnectionLimit
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from leasehold.core.ports import Concurrency
     from leasehold.valkey.options import Options
     from leasehold.valkey.transport.endpoint import Endpoint
     from leasehold.valkey.transport.handshake import ServerFacts
+    from leasehold.valkey.transport.protocols import Reply, Word
     from leasehold.valkey.transport.sentinel_watch import BlockingSentinelWatch
 
 T = TypeVar("T")
@@ -89,6 +90,30 @@ class BlockingTransport:
     def finds_primary(self) -> bool:
         """With sentinels."""
         return self._watch is not None
+
+    @property
+    def sentinels(self) -> tuple[Endpoint, ...]:
+        """See `Transport`."""
+        return () if self._options.finder is None else self._options.finder.sentinels
+
+    @property
+    def server(self) -> Endpoint | None:
+        """See `Transport`."""
+        return self._options.login
+
+    async def ask_other(self, server: Endpoint, commands: Sequence[tuple[Word, ...]]) -> Sequence[Reply]:
+        """See `Transport`."""
+        connection = BlockingConnection(
+            server,
+            timeout=self._options.timeout,
+            clock=self._clock,
+            put_back=lambda _connection: None,
+            track=self._track,
+        )
+        try:
+            return connection.call_many(commands)
+        finally:
+            connection.close()
 
     def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
         """Call ``handle`` with every notification for us, in a thread of its own, once there is a connection.

@@ -79,6 +79,11 @@ class PrimaryFinder:
         """The name of the service."""
         return self.group.service
 
+    @property
+    def sentinels(self) -> tuple[Endpoint, ...]:
+        """Those of the URL, and those that they know."""
+        return self._sentinels
+
     async def locate(self, open_sentinel: OpenSentinel) -> Located:
         """The primary, as far as the sentinels know it within the timeout."""
         give_up_at = time.monotonic() + self._timeout
@@ -118,7 +123,7 @@ class PrimaryFinder:
         """A connection to ``sentinel``, logged in."""
         connection = await open_sentinel(sentinel, self._timeout * _PART_OF_TIMEOUT)
         try:
-            (reply,) = await connection.call_many([_login(sentinel)])
+            (reply,) = await connection.call_many([login(sentinel)])
             _check_login(sentinel, reply)
         except BaseException:
             connection.close("the login failed")
@@ -141,15 +146,15 @@ class PrimaryFinder:
                 raise _not_a_sentinel(sentinel, address)
             if address is None:
                 (primaries,) = await connection.call_many([("SENTINEL", "MASTERS")])
-                known = ", ".join(sorted(each["name"] for each in _maps(primaries))) or "none"
+                known = ", ".join(sorted(each["name"] for each in maps_in(primaries))) or "none"
                 raise StoreRefused(
                     f"sentinel {sentinel} knows no service {service!r}; it knows: {known}; the service is "
                     "the last part of the store URL"
                 )
         finally:
             connection.close("the sentinel was asked")
-        self._remember(sentinel, [_address_in(each) for each in _maps(others)])
-        (known_as,) = list(_maps([details])) or [{}]
+        self._remember(sentinel, [_address_in(each) for each in maps_in(others)])
+        (known_as,) = list(maps_in([details])) or [{}]
         host, port = address
         primary = replace(self.group.server, host=host.decode(), port=int(port))
         return Located(primary, sentinel, int(known_as.get("config-epoch", 0)))
@@ -177,11 +182,11 @@ def switched_to(service: str, payload: bytes) -> str | None:
             return None
 
 
-def _login(sentinel: Endpoint) -> tuple[Word, ...]:
-    """The first command on a connection to a sentinel."""
-    if sentinel.password is None:
+def login(server: Endpoint) -> tuple[Word, ...]:
+    """The first command on a connection without a handshake."""
+    if server.password is None:
         return ("PING",)
-    return ("AUTH", sentinel.username or "default", sentinel.password)
+    return ("AUTH", server.username or "default", server.password)
 
 
 def _check_login(sentinel: Endpoint, reply: Reply) -> None:
@@ -214,7 +219,7 @@ def _not_a_sentinel(sentinel: Endpoint, error: Exception) -> StoreError:
     return error_mapping.from_reply(str(error), error)
 
 
-def _maps(reply: Reply) -> Generator[dict[str, str]]:
+def maps_in(reply: Reply) -> Generator[dict[str, str]]:
     """The entries of a RESP2 reply that lists maps; none of an error."""
     if isinstance(reply, list):
         for flat in cast("list[list[bytes]]", reply):
