@@ -388,8 +388,9 @@ def connect(
 ) -> Client:
     """Return a client for the store at ``url``, or for an embedded Valkey without one.
 
-    ``redis://``, ``valkey://``, ``rediss://`` and ``valkeys://`` (TLS), ``unix://``. Nothing is sent
-    before the first use; ``async with`` makes sure that the store can be reached. ``timeout`` is for each
+    ``redis://``, ``valkey://``, ``rediss://`` and ``valkeys://`` (TLS), ``unix://``, and with sentinels
+    ``redis+sentinel://host1,host2,host3/service`` (``rediss+sentinel://``). Nothing is sent before the first use;
+    ``async with`` makes sure that the store can be reached. ``timeout`` is for each
     reply, ``retry_interval`` the longest pause while waiting for a lock. ``data_dir`` is where the
     embedded server keeps its data: by default the user's data directory, whose server all programs of this user share (it is
     logged at INFO which one it is). A server that evicts keys is refused unless ``allow_eviction``.

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 
     from leasehold.valkey.doctor import Finding
 
-CHECKS = ["server", "role", "eviction", "persistence", "scripts", "round trip", "clock"]
+CHECKS = [
+    "server",
+    "role",
+    "eviction",
+    "persistence",
+    "scripts",
+    "round trip",
+    "clock",
+    "survives",
+    "does not",
+]
 
 
 def findings(answer: Answer) -> dict[str, Any]:
@@ -44,7 +54,7 @@ def test_the_text_has_a_line_for_each_check_and_advice_on_problems(cli: Cli) -> 
     answer = cli("doctor")
     assert answer.code == 0
     lines = [line.split() for line in answer.out.splitlines()]
-    assert [line[0] for line in lines] == ["ok", "ok", "ok", "warn", "→", "ok", "ok", "ok"]
+    assert [line[0] for line in lines] == ["ok", "ok", "ok", "warn", "→", "ok", "ok", "ok", "ok", "ok"]
     assert "→ Set appendonly yes" in answer.out
 
 

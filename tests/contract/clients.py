@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 import redis.asyncio
 from tests.support.eventually import LIMIT, eventually_async
-from tests.support.servers import SERVERS
+from tests.support.servers import SERVERS, Server
 
 import leasehold
 from leasehold.core.replies import NotAfter, TooLate
@@ -25,7 +25,7 @@ from leasehold.valkey.transport.redis_py import AsyncRedisPyTransport, BlockingR
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
-    from tests.support.servers import Server
+    from tests.support.sentinels import Monitored
 
     from leasehold.core.replies import LockInfo
 
@@ -43,9 +43,31 @@ DECODED = tuple(side for side in SIDES if side.endswith("-decoded"))
 """The sides that differ from another one only in the decoding of replies."""
 
 
-def combinations(*, decoded: bool) -> list[tuple[str, str]]:
-    """Flavours and sides for one behaviour; without the decoded sides, if it decodes no new kind of reply."""
-    return [(flavour, side) for flavour in SERVERS for side in SIDES if decoded or side not in DECODED]
+TOPOLOGIES = ("sentinel",)
+"""Stores of more than one server, of Valkey 9. They take the place of a flavour."""
+
+OURS = ("async", "blocking")
+"""The sides that know topologies."""
+
+
+def sides_of(flavour: str) -> tuple[str, ...]:
+    """The sides that can use servers of this flavour, or a topology."""
+    return OURS if flavour in TOPOLOGIES else SIDES
+
+
+def stores(*, topologies: bool) -> tuple[str, ...]:
+    """The flavours of servers, and the topologies if wanted."""
+    return (*SERVERS, *TOPOLOGIES) if topologies else SERVERS
+
+
+def combinations(*, decoded: bool, topologies: bool) -> list[tuple[str, str]]:
+    """Stores and sides for one behaviour; without the decoded sides, if it decodes no new kind of reply."""
+    return [
+        (store, side)
+        for store in stores(topologies=topologies)
+        for side in sides_of(store)
+        if decoded or side not in DECODED
+    ]
 
 
 class Held:
@@ -185,7 +207,7 @@ class Locks:
 
 
 @asynccontextmanager
-async def open_side(side: str, server: Server, **options: Any) -> AsyncIterator[Locks]:
+async def open_side(side: str, server: Server | Monitored, **options: Any) -> AsyncIterator[Locks]:
     """Opens a client of the kind that `side` names, and closes it with everything that it opened."""
     decoded = side.endswith("-decoded")
     options = {"timeout": LIMIT} | options  # no test here is about a silent store
@@ -200,10 +222,12 @@ async def open_side(side: str, server: Server, **options: Any) -> AsyncIterator[
         finally:
             await asyncio.to_thread(blocking.close)
     elif side.startswith("async-redis"):
+        assert isinstance(server, Server)
         existing = redis.asyncio.Redis(port=server.port, decode_responses=decoded)
         async with existing, leasehold.from_client(existing, **options) as client:
             yield Locks(client)
     elif side.startswith("blocking-redis"):
+        assert isinstance(server, Server)
         with redis.Redis(port=server.port, decode_responses=decoded) as borrowed:
             blocking = leasehold.from_client(borrowed, **options)
             try:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.contract.clients import SIDES, Locks, combinations, keys_that_stay, open_side
-from tests.support.servers import SERVERS
+from tests.contract.clients import (
+    TOPOLOGIES,
+    Locks,
+    combinations,
+    keys_that_stay,
+    open_side,
+    sides_of,
+    stores,
+)
+from tests.support.sentinels import Monitored
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -21,31 +29,71 @@ if TYPE_CHECKING:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "combination" in metafunc.fixturenames:
-        is_marked = metafunc.definition.get_closest_marker("decoded") is not None
-        wanted = combinations(decoded=is_marked or metafunc.config.getoption("--full"))
+        wanted = combinations(decoded=_runs("decoded", metafunc), topologies=_runs("topologies", metafunc))
         metafunc.parametrize("combination", wanted, ids="-".join, indirect=True)
+    elif "flavour" in metafunc.fixturenames:
+        metafunc.parametrize(
+            "flavour", stores(topologies=_runs("topologies", metafunc)), indirect=True, scope="function"
+        )
+
+
+def _runs(marker: str, metafunc: pytest.Metafunc) -> bool:
+    """Whether a test runs on what its marker stands for."""
+    is_marked = metafunc.definition.get_closest_marker(marker) is not None
+    return is_marked or metafunc.config.getoption("--full")
 
 
 @pytest.fixture
 def combination(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """A server flavour and a side. Tests marked `decoded` have the decoded sides also without `--full`."""
-    return request.param
-
-
-@pytest.fixture(params=SERVERS)
-def flavour(request: pytest.FixtureRequest) -> str:
-    """A server flavour, for tests that use every side at once."""
+    """A server flavour or a topology, and a side. Those of the markers `decoded` and `topologies` are left out without
+    `--full`, if the test is not marked."""
     return request.param
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest, servers: Servers) -> Server:
-    """The flavour's server, emptied."""
+def flavour(request: pytest.FixtureRequest) -> str:
+    """A server flavour or a topology, for tests that use every side at once."""
+    return request.param
+
+
+class Topologies:
+    """The stores of more than one server, started when first asked for."""
+
+    def __init__(self, made: ExitStack) -> None:
+        self._made = made
+        self._running: dict[str, Monitored] = {}
+
+    def empty(self, name: str) -> Monitored:
+        """The topology without any data."""
+        if name not in self._running:
+            self._running[name] = self._made.enter_context(Monitored())
+        self._running[name].primary.call("FLUSHALL")
+        return self._running[name]
+
+
+@pytest.fixture(scope="session")
+def topologies() -> Iterator[Topologies]:
+    """One of each for all tests of this process."""
+    with ExitStack() as made:
+        yield Topologies(made)
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, servers: Servers) -> Server | Monitored:
+    """The store under test, emptied."""
     if "combination" in request.fixturenames:
         name = request.getfixturevalue("combination")[0]
     else:
         name = request.getfixturevalue("flavour")
+    if name in TOPOLOGIES:
+        return request.getfixturevalue("topologies").empty(name)
     return servers.empty(name)
+
+
+@pytest.fixture
+def server(store: Server | Monitored) -> Server:
+    """The server that has the data."""
+    return store.primary if isinstance(store, Monitored) else store
 
 
 @pytest.fixture
@@ -57,13 +105,15 @@ def admin(server: Server) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-async def opened(server: Server, admin: redis.Redis) -> AsyncIterator[Callable[..., Awaitable[Locks]]]:
+async def opened(
+    store: Server | Monitored, admin: redis.Redis
+) -> AsyncIterator[Callable[..., Awaitable[Locks]]]:
     """`await opened("blocking", namespace="x")`: one more client, closed with the test."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(32))
     async with AsyncExitStack() as stack:
 
         async def make(side: str, **options: Any) -> Locks:
-            return await stack.enter_async_context(open_side(side, server, **options))
+            return await stack.enter_async_context(open_side(side, store, **options))
 
         yield make
 
@@ -83,7 +133,7 @@ async def rival(combination: tuple[str, str], opened: Callable[..., Awaitable[Lo
 @pytest.fixture
 async def every_side(flavour: str, opened: Callable[..., Awaitable[Locks]]) -> dict[str, Locks]:
     """Every side at once, by name."""
-    return {side: await opened(side) for side in SIDES}
+    return {side: await opened(side) for side in sides_of(flavour)}
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ async def asked_at_least(admin, times):
 # Granted or busy
 
 
+@pytest.mark.topologies
 @pytest.mark.decoded
 async def test_a_free_lock_is_granted(locks):
     before = time.time()
@@ -85,6 +86,7 @@ async def test_a_wait_for_a_held_lock_ends_after_about_the_wait(on_every_side):
     await on_every_side(behaviour)
 
 
+@pytest.mark.topologies
 async def test_a_waiter_gets_the_lock_when_it_is_released(locks, rival, admin):
     first = await locks.acquire("a")
     admin.config_resetstat()
@@ -169,6 +171,7 @@ async def test_a_take_with_the_same_token_gets_the_same_fence(locks):
 # Fences
 
 
+@pytest.mark.topologies
 async def test_fences_grow_over_release_expiry_and_take(locks, rival):
     fences = []
     lease = await locks.acquire("a")
@@ -184,6 +187,7 @@ async def test_fences_grow_over_release_expiry_and_take(locks, rival):
     assert fences == sorted(set(fences))
 
 
+@pytest.mark.topologies
 async def test_fences_grow_after_the_loss_of_all_data(locks, admin):
     first = await locks.acquire("a")
     admin.flushall()
@@ -401,6 +405,7 @@ async def test_scripts_that_were_flushed_are_sent_again(locks, admin):
     assert not (await locks.inspect("a")).is_held
 
 
+@pytest.mark.topologies
 @pytest.mark.decoded
 async def test_a_batch_of_renewals_survives_a_script_flush(locks, admin):
     leases = [await locks.acquire(f"lock-{number}") for number in range(20)]

@@ -7,11 +7,11 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from tests.contract.clients import DECODED, SIDES, keys_that_stay
+from tests.contract.clients import DECODED, OURS, SIDES, TOPOLOGIES, keys_that_stay, sides_of, stores
 from tests.support.servers import SERVERS
 
 ROOT = Path(__file__).parents[2]
-FLAVOURS = {"valkey9", "redis62", "redis7"}
+FLAVOURS = {"valkey9", "redis62", "redis7", *TOPOLOGIES}
 TWO = frozenset({"valkey9", "redis62"})
 """The flavours of the example suites here, independent of this run."""
 
@@ -48,11 +48,15 @@ def is_decoded(node_id: str) -> bool:
     return combination is not None and combination[1] in DECODED
 
 
+def is_on_topology(node_id: str) -> bool:
+    return node_id.partition("[")[2].partition("-")[0].rstrip("]") in TOPOLOGIES
+
+
 def what_is_missing(
     node_ids: list[str], flavours: set[str] = frozenset(SERVERS), sides: tuple[str, ...] = SIDES
 ) -> list[str]:
     """A sentence for each missing combination."""
-    wanted = {(flavour, side) for flavour in flavours for side in sides}
+    wanted = {(flavour, side) for flavour in flavours for side in sides if side in sides_of(flavour)}
     missing = [
         f"{test} does not run on {flavour} by {side}"
         for test, found in combinations_by_test(node_ids).items()
@@ -71,13 +75,19 @@ def what_is_missing(
 def what_is_missing_without_full(
     node_ids: list[str], flavours: frozenset[str] = frozenset(SERVERS)
 ) -> list[str]:
-    """The same for a run without `--full`, in which only marked tests run by the decoded ways in."""
-    plain = [node_id for node_id in node_ids if not is_decoded(node_id)]
+    """The same for a run without `--full`, in which only marked tests run by the decoded ways in and on topologies."""
+    on_topology = [node_id for node_id in node_ids if is_on_topology(node_id)]
+    plain = [node_id for node_id in node_ids if not is_decoded(node_id) and not is_on_topology(node_id)]
     decoded = [node_id for node_id in node_ids if is_decoded(node_id)]
     modules = {node_id.partition("::")[0] for node_id in combinations_by_test(plain)}
     return [
         *what_is_missing(plain, flavours, tuple(side for side in SIDES if side not in DECODED)),
         *what_is_missing(decoded, flavours, DECODED),
+        *what_is_missing(on_topology, set(TOPOLOGIES), OURS),
+        *(
+            f"nothing runs on a topology in {module}"
+            for module in sorted(modules - {node_id.partition("::")[0] for node_id in on_topology})
+        ),
         *(
             f"no reply is decoded in {module}"
             for module in sorted(modules - {node_id.partition("::")[0] for node_id in decoded})
@@ -112,12 +122,13 @@ def suite(sides: tuple[str, ...] = SIDES) -> list[str]:
     return [
         *(f"tests/a.py::test_a[{flavour}-{side}]" for flavour in sorted(TWO) for side in sides),
         *(f"tests/a.py::test_b[{flavour}]" for flavour in sorted(TWO)),
+        *(f"tests/a.py::test_a[{topology}-{side}]" for topology in TOPOLOGIES for side in OURS),
     ]
 
 
-def test_every_behaviour_runs_on_every_flavour_and_every_side() -> None:
+def test_every_behaviour_runs_on_every_flavour_every_side_and_every_topology() -> None:
     collected = collect("--full")
-    assert what_is_missing(collected) == []
+    assert what_is_missing(collected, set(stores(topologies=True))) == []
     assert len(combinations_by_test(collected)) >= 40
     assert len(flavours_by_test(collected)) >= 5
 
@@ -162,6 +173,18 @@ def test_a_missing_combination_is_found_without_full() -> None:
     assert "tests/a.py::test_a does not run on valkey9 by blocking-redis-decoded" in (
         what_is_missing_without_full(lacking, TWO)
     )
+
+
+def test_a_missing_topology_is_found() -> None:
+    everywhere = {*TWO, *TOPOLOGIES}
+    assert what_is_missing([*suite(), "tests/a.py::test_b[sentinel]"], everywhere) == []
+    assert what_is_missing(suite(), everywhere) == ["tests/a.py::test_b does not run on sentinel"]
+    lacking = [node_id for node_id in suite() if node_id != "tests/a.py::test_a[sentinel-blocking]"]
+    assert "tests/a.py::test_a does not run on sentinel by blocking" in what_is_missing_without_full(
+        lacking, TWO
+    )
+    without = [node_id for node_id in suite() if not is_on_topology(node_id)]
+    assert "nothing runs on a topology in tests/a.py" in what_is_missing_without_full(without, TWO)
 
 
 def test_an_empty_suite_is_found() -> None:

@@ -27,6 +27,7 @@ async def reason_of(verb):
 # Releasing
 
 
+@pytest.mark.topologies
 @pytest.mark.decoded
 async def test_release_frees_the_lock(locks, rival, admin):
     lease = await locks.acquire("a")
@@ -84,6 +85,7 @@ async def test_release_and_renew_touch_only_their_own_token(locks, admin):
 # Renewing
 
 
+@pytest.mark.topologies
 @pytest.mark.decoded
 async def test_renewing_extends_the_lease_and_keeps_its_counter(locks, admin):
     lease = await locks.acquire("a", ttl=300)
@@ -131,6 +133,7 @@ async def test_renewing_after_the_deadline_says_expired_and_creates_nothing(lock
     assert not admin.exists("lock:{a}")
 
 
+@pytest.mark.topologies
 @pytest.mark.decoded
 async def test_a_renewal_never_re_creates_a_lease_that_the_store_has_lost(locks, admin):
     """S6, with a holder that still counts the lease as held."""
@@ -380,6 +383,7 @@ async def test_the_lock_is_free_after_a_body_that_failed(locks):
     assert not (await locks.inspect("a")).is_held
 
 
+@pytest.mark.topologies
 async def test_a_taken_lock_is_raised_at_the_end_of_the_body(locks, rival):
     with pytest.raises(LeaseLost) as lost:
         async with locks.lock("a", ttl=20, on_loss="signal"):
@@ -492,6 +496,7 @@ async def test_a_free_lock_can_be_taken(locks):
     await lease.release()
 
 
+@pytest.mark.topologies
 async def test_a_take_from_the_expected_holder(locks, rival):
     old = await locks.acquire("a")
     new = await rival.take("a", expect_fence=old.fence)

@@ -52,6 +52,7 @@ async def names_of(locks, pattern="*"):
     return sorted(info.name for info in await locks.list(pattern))
 
 
+@pytest.mark.topologies
 @pytest.mark.decoded
 async def test_locks_are_listed_by_pattern(locks, rival):
     for name in ("deal:1", "deal:2", "deal:30", "doc:1", "Deal:1", "deal"):

@@ -34,6 +34,7 @@ async def enter(scope):
 # All
 
 
+@pytest.mark.topologies
 @pytest.mark.decoded
 async def test_all_are_held_inside_and_free_afterwards(locks, rival, admin):
     async with locks.lock_all(NAMES, ttl=300, holder="me") as leases:
@@ -144,6 +145,7 @@ async def test_scripts_that_were_flushed_are_sent_again(locks, admin):
 # Or none
 
 
+@pytest.mark.topologies
 @pytest.mark.decoded
 async def test_if_one_is_busy_none_is_held(locks, rival):
     for busy_name in sorted(NAMES):
@@ -237,6 +239,7 @@ async def test_a_wrong_value_in_the_middle_leaves_nothing_behind(locks, admin):
 # Waiting
 
 
+@pytest.mark.topologies
 async def test_those_that_are_busy_are_waited_for(locks, rival):
     held = {name: await rival.acquire(name, ttl=60) for name in ("a", "c")}
     entering = asyncio.create_task(hold(locks.lock_all(["c", "d", "b", "a"], ttl=60, wait=LONG)))

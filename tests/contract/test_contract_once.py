@@ -33,6 +33,7 @@ def first_time(locks, *key, **options):
     return locks.do(locks.client.first_time, *key, **options)
 
 
+@pytest.mark.topologies
 @pytest.mark.decoded
 @pytest.mark.parametrize("result", [None, False, 0, "", {"paid": [1, 2.5, "é\u2028"]}], ids=json.dumps)
 async def test_the_first_caller_runs_it_and_all_callers_get_the_result(locks, rival, result):
@@ -134,6 +135,7 @@ async def test_a_run_that_lost_its_lease_keeps_nothing(on_every_side):
     await on_every_side(behaviour)
 
 
+@pytest.mark.topologies
 @pytest.mark.decoded
 async def test_the_first_time_is_the_first_for_one_caller_only(locks, rival):
     assert await first_time(locks, "deposit", "0xabc") is True

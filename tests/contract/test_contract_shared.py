@@ -38,6 +38,7 @@ async def reason_of(verb):
 # Sharing
 
 
+@pytest.mark.topologies
 async def test_readers_share_the_lock(locks, rival):
     readers = [
         await locks.acquire("a", **SHARED),
@@ -146,6 +147,7 @@ async def test_writers_exclude_readers(every_side):
 # The queue
 
 
+@pytest.mark.topologies
 async def test_a_waiting_writer_goes_before_later_readers(locks, rival):
     first = await locks.acquire("a", holder="first reader", **SHARED)
     writer = await join(rival, "a", holder="writer")

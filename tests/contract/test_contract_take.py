@@ -29,6 +29,7 @@ async def is_notified_of_its_loss(lease, locks):
         assert lost.value.reason == "taken"
 
 
+@pytest.mark.topologies
 @pytest.mark.parametrize("renew", [True, False])
 async def test_the_holder_is_notified_at_once(locks, rival, admin, renew):
     await locks.subscribed(admin)
@@ -108,6 +109,7 @@ async def test_a_grant_that_is_taken_before_it_was_claimed_is_lost(combination, 
 # Readers
 
 
+@pytest.mark.topologies
 @pytest.mark.decoded
 async def test_all_readers_lose_the_lock(locks, rival, admin):
     await locks.subscribed(admin)

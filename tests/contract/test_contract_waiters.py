@@ -29,6 +29,7 @@ RARELY = {"retry_interval": 5}
 # First come, first served
 
 
+@pytest.mark.topologies
 @pytest.mark.decoded
 async def test_a_release_hands_the_lock_to_the_first_waiter(locks, rival):
     held = await locks.acquire("a", ttl=30)
@@ -43,6 +44,7 @@ async def test_a_release_hands_the_lock_to_the_first_waiter(locks, rival):
     assert (await second).fence > lease.fence > held.fence
 
 
+@pytest.mark.topologies
 async def test_waiters_of_several_clients_are_served_in_the_order_of_arrival(locks, rival):
     held = await locks.acquire("a", ttl=30)
     waiting = [await join((locks, rival)[number % 2], "a", holder=str(number)) for number in range(6)]
@@ -285,6 +287,7 @@ async def test_closing_the_client_ends_the_waiting(combination, opened, locks):
 # Notifications
 
 
+@pytest.mark.topologies
 async def test_a_waiter_is_notified_and_need_not_poll(combination, opened, locks, admin):
     """Sides without notifications poll instead; every other test covers that."""
     slow = await opened(combination[1], retry_interval=200)
@@ -336,6 +339,7 @@ async def is_waited_for(locks, name, waiting):
     return waiting.done() or (await locks.inspect(name)).waiters == 1
 
 
+@pytest.mark.topologies
 async def test_waiting_survives_a_script_flush(locks, rival, admin):
     held = await locks.acquire("a", ttl=30)
     waiting = await join(rival, "a")

@@ -44,6 +44,7 @@ class ScriptedTransport:
 
     keeps_order = True
     min_replicas = 0
+    finds_primary = False
     channel = "c" * 16
 
     def listen(self, handle, on_gap):

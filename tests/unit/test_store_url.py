@@ -110,7 +110,7 @@ def test_a_url_with_sentinels_names_them_their_service_and_two_logins():
     assert {(each.username, each.password) for each in group.sentinels} == {("watch", SECRET)}
     assert group.service == group.server.service == "my-locks"
     assert (group.server.username, group.server.password, group.server.db) == ("alice", SECRET, 3)
-    assert str(group) == "a:26379,b:7000,::1:26379/my-locks"
+    assert str(group) == "a:26379,b:7000,[::1]:26379/my-locks"
 
 
 def test_a_url_with_sentinels_and_an_s_is_encrypted_everywhere():

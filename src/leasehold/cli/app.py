@@ -225,7 +225,7 @@ def doctor(*, json: bool, **store: Any) -> int:
     ),
     Option(
         "--store-url",
-        "The store of the locks: redis://, rediss://, valkey://, valkeys:// or unix://. "
+        "The store of the locks: redis://, rediss://, valkey://, valkeys://, unix://, or redis+sentinel://. "
         "Default: REDIS_HOST and REDIS_PORT, else an embedded Valkey in the data directory.",
         group="Store",
     ),

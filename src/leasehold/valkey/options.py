@@ -42,10 +42,14 @@ class Options:
         return self.timeout if self.server is not None else max(self.timeout, _EMBEDDED_CONNECT_TIMEOUT)
 
     @property
+    def login(self) -> Endpoint | None:
+        """How to log in to the servers; None for an embedded one."""
+        return self.server.server if isinstance(self.server, SentinelGroup) else self.server
+
+    @property
     def min_replicas(self) -> int:
         """How many replicas have to acknowledge a grant; 0 if it counts without."""
-        server = self.server.server if isinstance(self.server, SentinelGroup) else self.server
-        return 0 if server is None else server.min_replicas
+        return 0 if self.login is None else self.login.min_replicas
 
     @property
     def where(self) -> str:
@@ -53,9 +57,7 @@ class Options:
         return "embedded" if self.server is None else str(self.server)
 
     def locate(self) -> Endpoint:
-        """The server to connect to; blocks while sentinels are asked for it, or an embedded one is being started."""
-        if self.finder is not None:
-            return self.finder.locate()
+        """The server to connect to, without sentinels; blocks while an embedded one is being started."""
         if isinstance(self.server, Endpoint):
             return self.server
         from leasehold.valkey.embedded import ensure_running  # noqa: PLC0415 - only where it is used

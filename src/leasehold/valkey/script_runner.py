@@ -76,10 +76,15 @@ class ScriptRunner:
             return
         if isinstance(reply, StoreError):
             raise reply
-        if error_mapping.code_of(str(reply)) == "READONLY":
+        code = error_mapping.code_of(str(reply))
+        if code == "READONLY":
             # No longer the primary. If it becomes one again, its data may be older than our floor, so
             # nothing may be granted over this connection again.
             self._transport.reset()
+        if code in {"READONLY", "NOREPLICAS"} and self._transport.finds_primary:
+            raise error_mapping.no_reply(
+                f"this server is no longer the primary, or has too few replicas ({code})", reply
+            )
         raise error_mapping.from_reply(str(reply), reply)
 
 

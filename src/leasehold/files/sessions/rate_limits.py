@@ -14,6 +14,8 @@ from leasehold.core.observer import RateLimitChecked
 from leasehold.errors import InvalidRequest, RateLimited, StoreUnavailable
 from leasehold.extras import requires_extra
 from leasehold.files.sessions.outage_log import OutageLog
+from leasehold.valkey.transport.sentinel import SentinelGroup
+from leasehold.valkey.transport.store_url import parse as parse_store_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from leasehold.core.engine import Engine
     from leasehold.core.observer import Verb
     from leasehold.files.settings import FileSettings
+    from leasehold.valkey.transport.endpoint import Endpoint
 
 # URL schemes, and the names that the limits library has for them.
 _SCHEMES = {
@@ -29,6 +32,7 @@ _SCHEMES = {
     "rediss": "rediss",
     "valkeys": "rediss",
     "unix": "redis+unix",
+    "redis+sentinel": "redis+sentinel",
 }
 
 
@@ -107,6 +111,8 @@ def _open_storage(url: str | None, timeout: float) -> Any:
     known = _SCHEMES.get(scheme)
     if not separator or known is None:
         raise InvalidRequest(f"rate_limit_url begins with one of {', '.join(_SCHEMES)}, followed by ://")
+    if (group := _sentinels_in(url)) is not None:
+        return _open_sentinel_storage(group, timeout)
     try:
         return storage_from_string(
             f"{known}://{rest}", socket_timeout=timeout, socket_connect_timeout=timeout
@@ -115,8 +121,38 @@ def _open_storage(url: str | None, timeout: float) -> Any:
         raise _malformed_url() from None
 
 
+def _open_sentinel_storage(group: SentinelGroup, timeout: float) -> Any:
+    from limits.storage import RedisSentinelStorage  # noqa: PLC0415 - see above
+
+    timeouts = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    server, sentinel = group.server, group.sentinels[0]
+    return RedisSentinelStorage(
+        f"redis+sentinel://{','.join(map(str, group.sentinels))}/{group.service}",
+        # A replica is behind: an attempt that was just counted would be missing.
+        use_replicas=False,
+        sentinel_kwargs={**timeouts, **_login_of(sentinel)},
+        db=server.db,
+        **timeouts,
+        **{key: value for key, value in _login_of(server).items() if value is not None},
+    )
+
+
+def _login_of(endpoint: Endpoint) -> dict[str, Any]:
+    return {"username": endpoint.username, "password": endpoint.password}
+
+
+def _sentinels_in(url: str) -> SentinelGroup | None:
+    if not url.startswith("redis+sentinel:"):
+        return None
+    group = parse_store_url(url)
+    assert isinstance(group, SentinelGroup)
+    return group
+
+
 def _address_of(url: str) -> str:
-    """The host and port, or the socket, without the credentials."""
+    """The host and port, the socket, or the sentinels and their service, without the credentials."""
+    if (group := _sentinels_in(url)) is not None:
+        return str(group)
     try:
         parts = urlsplit(url)
         host = f"{parts.hostname or 'localhost'}:{parts.port or 6379}"

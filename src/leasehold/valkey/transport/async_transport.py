@@ -15,11 +15,11 @@ from leasehold.valkey.transport.endpoint import Endpoint
 from leasehold.valkey.transport.protocols import RECONNECT_BACKOFF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from leasehold.valkey.options import Options
     from leasehold.valkey.transport.handshake import ServerFacts
-    from leasehold.valkey.transport.protocols import Reply
+    from leasehold.valkey.transport.protocols import Reply, Word
     from leasehold.valkey.transport.replicated_connection import ReplicatedConnection
 
     _Opened = AsyncConnection | ReplicatedConnection
@@ -53,7 +53,12 @@ class AsyncTransport:
         self.channel = notifications.new_channel()
         self._connecting: asyncio.Task[_Opened] | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._to_others: set[AsyncConnection] = set()
         self._last_failure: BaseException | None = None
+        # Where the current attempt to connect goes, and its end, so that the sentinels' word can end it early.
+        self._target = options.where
+        self._attempt: asyncio.Timeout | None = None
+        self._announced: str | None = None
         self._is_closed = False
 
     async def get_connection(self) -> _Opened:
@@ -66,7 +71,7 @@ class AsyncTransport:
         # Not cancelled with the caller: the other callers that wait need it too.
         done, _ = await asyncio.wait({self._start_connecting()}, timeout=self._options.connect_timeout)
         if not done:
-            why = self._last_failure or TimeoutError("no answer")
+            why = self._last_failure or TimeoutError(f"no answer from {self._target}")
             within = f"no connection within {self._options.connect_timeout:g} s"
             raise error_mapping.no_reply(f"{within}: {why}", why)
         (task,) = done
@@ -77,6 +82,29 @@ class AsyncTransport:
         return task.result()
 
     keeps_order = True
+
+    @property
+    def finds_primary(self) -> bool:
+        """With sentinels."""
+        return self._options.finder is not None
+
+    @property
+    def sentinels(self) -> tuple[Endpoint, ...]:
+        """See `Transport`."""
+        return () if self._options.finder is None else self._options.finder.sentinels
+
+    @property
+    def server(self) -> Endpoint | None:
+        """See `Transport`."""
+        return self._options.login
+
+    async def ask_other(self, server: Endpoint, commands: Sequence[tuple[Word, ...]]) -> Sequence[Reply]:
+        """See `Transport`."""
+        connection = await self._open_other(server, self._options.timeout)
+        try:
+            return await connection.call_many(commands)
+        finally:
+            connection.close("the server was asked")
 
     def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
         """Call ``handle`` with every notification for us; it comes over the same connection as the replies.
@@ -121,6 +149,9 @@ class AsyncTransport:
         """In a child process: drop the parent's connection without sending anything on it."""
         if self.connection is not None:
             self.connection.detach()
+        for connection in self._to_others:
+            connection.detach()
+        self._to_others = set()
         self.connection = None
         self._connecting = None
         self._watching = None
@@ -148,7 +179,7 @@ class AsyncTransport:
             try:
                 async with asyncio.timeout(self._options.connect_timeout):
                     is_first = self.facts is None
-                    self.connection = await self._open(await self._locate())
+                    self.connection = await self._open_primary()
                     self._last_failure = None
                     self._watch_sentinels()
                     if not is_first:
@@ -158,38 +189,73 @@ class AsyncTransport:
                             on_resumed()
                     return self.connection
             except (OSError, StoreUnavailable) as error:  # a TimeoutError is an OSError
-                self._last_failure = error
+                self._last_failure = error if str(error) else TimeoutError(f"no answer from {self._target}")
             await asyncio.sleep(RECONNECT_BACKOFF.pause(tries, self._fraction()))
 
-    async def _locate(self) -> Endpoint:
+    async def _open_primary(self) -> _Opened:
         if isinstance(self._options.server, Endpoint):
-            return self._options.server
-        return await asyncio.to_thread(self._options.locate)
+            return await self._open(self._options.server)
+        finder = self._options.finder
+        if finder is None:
+            return await self._open(await asyncio.to_thread(self._options.locate))
+        self._announced = None
+        located = await finder.locate(self._open_other)
+        self._target = str(located.primary)
+        if self._announced not in (None, self._target):
+            raise StoreUnavailable(f"meanwhile {self._announced} has become the primary")
+        try:
+            async with asyncio.timeout(None) as self._attempt:
+                return await self._open(located.primary)
+        except BaseException:
+            finder.doubt(located)
+            raise
+        finally:
+            self._attempt = None
 
     def _watch_sentinels(self) -> None:
         if self._options.finder is not None and self._watching is None:
             # Here, because few clients use sentinels.
             from leasehold.valkey.transport.sentinel_watch import SentinelWatch  # noqa: PLC0415
 
-            watch = SentinelWatch(self._options.finder, self._open_socket, self._on_primary, self._fraction)
+            watch = SentinelWatch(self._options.finder, self._open_other, self._on_primary, self._fraction)
             self._watching = asyncio.create_task(watch.run(), name="leasehold-sentinels")
 
     def _on_primary(self, address: str) -> None:
-        if self.connection is not None and self.connection.name != address:
-            self.reset()
+        self._announced = address
+        if self.connection is not None:
+            if self.connection.name != address:
+                self.reset()
+        elif self._target != address and self._attempt is not None and not self._attempt.expired():
+            self._attempt.reschedule(asyncio.get_running_loop().time())
+
+    async def _open_other(
+        self,
+        server: Endpoint,
+        timeout: float,
+        on_push: Callable[[Reply], None] = lambda _push: None,
+        on_lost: Callable[[AsyncConnection], None] = lambda _connection: None,
+    ) -> AsyncConnection:
+        def forget(connection: AsyncConnection) -> None:
+            self._to_others.discard(connection)
+            on_lost(connection)
+
+        connection = await self._open_socket(server, on_push, forget, timeout)
+        self._to_others.add(connection)
+        return connection
 
     async def _open_socket(
         self,
         endpoint: Endpoint,
         on_push: Callable[[Reply], None],
         on_lost: Callable[[AsyncConnection], None],
+        timeout: float,
     ) -> AsyncConnection:
         loop = asyncio.get_running_loop()
 
         def make() -> AsyncConnection:
             return AsyncConnection(
                 str(endpoint),
-                timeout=self._options.timeout,
+                timeout=timeout,
                 clock=self._clock,
                 on_push=on_push,
                 on_lost=on_lost,
@@ -200,7 +266,8 @@ class AsyncTransport:
         else:
             made = loop.create_connection(make, endpoint.host, endpoint.port, ssl=endpoint.tls)
         try:
-            transport, connection = await made
+            async with asyncio.timeout(timeout):
+                transport, connection = await made
         except (OSError, UnicodeError) as error:  # a host name that cannot be encoded
             raise error_mapping.no_connection(endpoint, error) from error
         if not endpoint.path:
@@ -245,7 +312,9 @@ class AsyncTransport:
     async def _open_one(
         self, endpoint: Endpoint, on_push: Callable[[Reply], None]
     ) -> tuple[AsyncConnection, ServerFacts]:
-        connection = await self._open_socket(endpoint, on_push, self._on_connection_lost)
+        connection = await self._open_socket(
+            endpoint, on_push, self._on_connection_lost, self._options.timeout
+        )
         try:
             replies = await connection.call_many(handshake.commands(endpoint, self._options.client_name))
             facts = handshake.read_replies(replies, endpoint, allow_eviction=self._options.allow_eviction)

@@ -148,17 +148,22 @@ class BlockingConnection:
         return replies
 
     def receive(
-        self, channel: str, handle: Callable[[bytes], None], on_subscribed: Callable[[], None]
+        self,
+        channel: str,
+        handle: Callable[[bytes], None],
+        on_subscribed: Callable[[], None],
+        ping_every: float | None = None,
     ) -> None:
         """Subscribe to ``channel`` until the connection breaks, which is an exception; `shut_down` breaks it too.
 
-        Raises `StoreRefused` if the server refuses the subscription.
+        A server that sends nothing for ``ping_every`` seconds must reply to a ping. Raises `StoreRefused` if the server
+        refuses the subscription.
         """
         try:
             self._socket.sendall(codec.pack(("SUBSCRIBE", channel)))
-            self._socket.settimeout(None)
+            self._socket.settimeout(ping_every)
             while True:
-                match self._read():
+                match self._read() if ping_every is None else self._read_or_ping(ping_every):
                     case [b"message", _, payload]:
                         handle(payload)
                     case Exception() as refusal:
@@ -187,6 +192,15 @@ class BlockingConnection:
             reply = self._read()
             if type(reply) is not codec.Push:
                 return reply
+
+    def _read_or_ping(self, ping_every: float) -> Reply:
+        self._socket.settimeout(ping_every)
+        try:
+            return self._read()
+        except TimeoutError:
+            self._socket.settimeout(self._timeout)
+            self._socket.sendall(codec.pack(("PING",)))
+            return self._read()
 
     def _read(self) -> Reply:
         while (reply := self._reader.gets()) is codec.NOTHING:

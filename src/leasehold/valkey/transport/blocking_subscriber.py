@@ -23,7 +23,8 @@ _STOP_TIMEOUT = 2.0
 class BlockingSubscriber:
     """Subscribes on a connection of its own, and on a new one whenever that breaks.
 
-    What is published in between is lost: ``on_gap`` is called as soon as the next subscription is in force.
+    What is published in between is lost: ``on_gap`` is called as soon as the next subscription is in force. If the server
+    refuses, the thread ends, unless there is ``on_refused``.
     """
 
     def __init__(
@@ -34,15 +35,21 @@ class BlockingSubscriber:
         on_gap: Callable[[], None],
         fraction: Callable[[], float],
         concurrency: Concurrency,
+        *,
+        ping_every: float | None = None,
+        on_refused: Callable[[StoreRefused], None] | None = None,
     ) -> None:
         self._connect = connect
         self._channel = channel
         self._handle = handle
         self._on_gap = on_gap
         self._fraction = fraction
+        self._ping_every = ping_every
+        self._on_refused = on_refused
         self._connection: BlockingConnection | None = None
         self.server: str | None = None
         """The server of the last subscription."""
+        self._is_started = False
         self._is_stopped = False
         self._stopped = concurrency.signal()
         self._ended = concurrency.signal()
@@ -51,6 +58,7 @@ class BlockingSubscriber:
 
     def start(self) -> None:
         """Start the thread, unless it has been started."""
+        self._is_started = True
         self._loop.start()
 
     def request_stop(self) -> None:
@@ -68,7 +76,7 @@ class BlockingSubscriber:
     async def stop(self) -> None:
         """End the thread. On return the connection is closed."""
         self.request_stop()
-        if self._thread != get_ident():
+        if self._is_started and self._thread != get_ident():
             await self._ended.wait(_STOP_TIMEOUT)
 
     async def _run(self) -> None:
@@ -86,11 +94,15 @@ class BlockingSubscriber:
                 self.server = connection.name
                 tries = 0
                 if not self._is_stopped:
-                    connection.receive(self._channel, self._handle, self._on_gap)
+                    connection.receive(self._channel, self._handle, self._on_gap, self._ping_every)
                 connection.close()
             except StoreRefused as refusal:
-                handshake.warn_no_notifications(self.server or "the store", refusal)
-                return
+                if self._on_refused is None:
+                    handshake.warn_no_notifications(self.server or "the store", refusal)
+                    return
+                self._on_refused(refusal)
             except StoreUnavailable:
+                pass
+            if not self._is_stopped:
                 tries += 1
                 await self._stopped.wait(RECONNECT_BACKOFF.pause(tries, self._fraction()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from leasehold.core.validation import client_closed
 from leasehold.valkey import notifications
@@ -13,16 +13,19 @@ from leasehold.valkey.transport.acknowledgement import acknowledgement_for
 from leasehold.valkey.transport.blocking_connection import BlockingConnection
 from leasehold.valkey.transport.blocking_subscriber import BlockingSubscriber
 from leasehold.valkey.transport.connection_limit import ConnectionLimit
-from leasehold.valkey.transport.sentinel import SWITCH_CHANNEL, switched_to
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from leasehold.core.ports import Concurrency
     from leasehold.valkey.options import Options
+    from leasehold.valkey.transport.endpoint import Endpoint
     from leasehold.valkey.transport.handshake import ServerFacts
-    from leasehold.valkey.transport.sentinel import PrimaryFinder
+    from leasehold.valkey.transport.protocols import Reply, Word
+    from leasehold.valkey.transport.sentinel_watch import BlockingSentinelWatch
+
+T = TypeVar("T")
 
 
 class BlockingTransport:
@@ -39,7 +42,6 @@ class BlockingTransport:
     keeps_order = False
 
     _subscriber: BlockingSubscriber | None = None
-    _sentinel_subscriber: BlockingSubscriber | None = None
 
     def __init__(
         self,
@@ -71,11 +73,49 @@ class BlockingTransport:
                 new_signal=self._concurrency.signal,
             )
         self._primary: str | None = None
+        # For when sentinels report a fail-over: threads wait for replies of the former primary.
+        self._to_primary: list[weakref.ref[BlockingConnection]] = []
         self._is_closed = False
         self._generation = object()
         self.channel = notifications.new_channel()
         self.__dict__.pop("_subscriber", None)
-        self.__dict__.pop("_sentinel_subscriber", None)
+        self._watch: BlockingSentinelWatch | None = None
+        if self._options.finder is not None:
+            # Here, because few clients use sentinels.
+            from leasehold.valkey.transport.sentinel_watch import BlockingSentinelWatch  # noqa: PLC0415
+
+            self._watch = BlockingSentinelWatch(
+                self._options.finder, self._track, self._on_primary, self._fraction, self._concurrency
+            )
+
+    @property
+    def finds_primary(self) -> bool:
+        """With sentinels."""
+        return self._watch is not None
+
+    @property
+    def sentinels(self) -> tuple[Endpoint, ...]:
+        """See `Transport`."""
+        return () if self._options.finder is None else self._options.finder.sentinels
+
+    @property
+    def server(self) -> Endpoint | None:
+        """See `Transport`."""
+        return self._options.login
+
+    async def ask_other(self, server: Endpoint, commands: Sequence[tuple[Word, ...]]) -> Sequence[Reply]:
+        """See `Transport`."""
+        connection = BlockingConnection(
+            server,
+            timeout=self._options.timeout,
+            clock=self._clock,
+            put_back=lambda _connection: None,
+            track=self._track,
+        )
+        try:
+            return connection.call_many(commands)
+        finally:
+            connection.close()
 
     def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
         """Call ``handle`` with every notification for us, in a thread of its own, once there is a connection.
@@ -114,7 +154,7 @@ class BlockingTransport:
         """Close every idle connection now, and the others after their exchange."""
         self._is_closed = True
         try:
-            for subscriber in (self._subscriber, self._sentinel_subscriber):
+            for subscriber in (self._subscriber, self._watch and self._watch.subscriber):
                 if subscriber is not None:
                     await subscriber.stop()
         finally:
@@ -130,8 +170,17 @@ class BlockingTransport:
         self._reset_state()
 
     def _connect(self) -> BlockingConnection:
+        if self._watch is None:
+            return self._connect_to(self._options.locate())
+        located = self._watch.locate()
+        try:
+            return self._connect_to(located.primary)
+        except BaseException:
+            self._watch.finder.doubt(located)
+            raise
+
+    def _connect_to(self, server: Endpoint) -> BlockingConnection:
         options, generation = self._options, self._generation
-        server = options.locate()
         connection = BlockingConnection(
             server,
             timeout=options.timeout,
@@ -140,12 +189,14 @@ class BlockingTransport:
             track=self._track,
             acknowledgement=acknowledgement_for(server, options.timeout),
         )
+        connection.generation = generation
+        if self._watch is not None:
+            _add(self._to_primary, connection)
         try:
             facts = connection.shake_hands(server, options.client_name, allow_eviction=options.allow_eviction)
         except BaseException:
             connection.close()
             raise
-        connection.generation = generation
         self._primary = connection.name
         if self.facts is None:
             handshake.warn_about(facts, server)
@@ -156,11 +207,7 @@ class BlockingTransport:
         return connection
 
     def _track(self, new: socket.socket) -> None:
-        self._sockets.append(weakref.ref(new))
-        for reference in self._sockets.copy():
-            if reference() is None:
-                with suppress(ValueError):  # another thread was faster
-                    self._sockets.remove(reference)
+        _add(self._sockets, new)
 
     def _start_subscriber(self) -> None:
         """Subscribe. Not before the first connection: that shows that the server runs and accepts us."""
@@ -169,31 +216,23 @@ class BlockingTransport:
             new = BlockingSubscriber(
                 self._connect, channel, *self._handlers, self._fraction, self._concurrency
             )
-            self._start_one("_subscriber", new)
-        if self._options.finder is not None and not self._is_closed:
-            self._start_one("_sentinel_subscriber", self._new_sentinel_subscriber(self._options.finder))
+            # One atomic step: threads may connect at the same time.
+            self._start(self.__dict__.setdefault("_subscriber", new))
+        if self._watch is not None and not self._is_closed:
+            self._start(self._watch.subscriber)
 
-    def _start_one(self, which: str, new: BlockingSubscriber) -> None:
-        # One atomic step: threads may connect at the same time. Starting it twice does no harm.
-        subscriber: BlockingSubscriber = self.__dict__.setdefault(which, new)
-        subscriber.start()
+    def _start(self, subscriber: BlockingSubscriber) -> None:
+        subscriber.start()  # twice does no harm
         if self._is_closed:  # meanwhile, by another thread
             subscriber.request_stop()
 
-    def _new_sentinel_subscriber(self, finder: PrimaryFinder) -> BlockingSubscriber:
-        def on_primary(address: str | None) -> None:
-            if address is not None and self._primary not in (None, address):
-                self.reset()
-
-        return BlockingSubscriber(
-            lambda: finder.connect(self._track),
-            SWITCH_CHANNEL,
-            lambda payload: on_primary(switched_to(finder.service, payload)),
-            # What was published before the subscription.
-            lambda: on_primary(str(finder.locate())),
-            self._fraction,
-            self._concurrency,
-        )
+    def _on_primary(self, address: str) -> None:
+        for reference in self._to_primary.copy():
+            connection = reference()
+            if connection is not None and connection.name != address:
+                connection.shut_down()
+        if self._primary not in (None, address):
+            self.reset()
 
     def _close_idle(self) -> None:
         while True:
@@ -211,3 +250,12 @@ class BlockingTransport:
         if self._subscriber is None:
             self._start_subscriber()
         return connection
+
+
+def _add(references: list[weakref.ref[T]], new: T) -> None:
+    """Add a reference to ``new``, and remove those to what is gone."""
+    references.append(weakref.ref(new))
+    for reference in references.copy():
+        if reference() is None:
+            with suppress(ValueError):  # another thread was faster
+                references.remove(reference)

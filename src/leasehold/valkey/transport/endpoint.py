@@ -28,4 +28,6 @@ class Endpoint:
     min_replicas: int = 0
 
     def __str__(self) -> str:
-        return f"unix://{self.path}" if self.path else f"{self.host}:{self.port}"
+        if self.path:
+            return f"unix://{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -121,7 +121,8 @@ def no_connection(server: object, error: Exception) -> StoreError:
 
     if isinstance(error, ssl.SSLCertVerificationError):
         return StoreRefused(f"{server} shows a certificate that cannot be trusted: {error}")
-    return StoreUnavailable(f"no connection to {server}: {error}")
+    # A timeout of asyncio has no text.
+    return StoreUnavailable(f"no connection to {server}: {str(error) or 'no answer'}")
 
 
 def not_redis(server: str, error: BaseException) -> StoreError:

@@ -87,9 +87,8 @@ def read_replies(replies: Sequence[Reply], endpoint: Endpoint, *, allow_eviction
             raise reply  # the connection broke before the reply came
         if isinstance(reply, Exception):
             if "unknown command" in str(reply) and reply is hello:
-                raise StoreRefused(
-                    "the server is too old: Redis 6.2 or newer, or Valkey, is needed"
-                ) from reply
+                # Without its text as the cause: it repeats the password that it was sent.
+                raise StoreRefused("the server is too old: Redis 6.2 or newer, or Valkey, is needed")
             raise error_mapping.from_reply(str(reply), reply)
     about: dict[bytes, bytes] = hello  # a map, since HELLO 3 has switched to RESP3
     memory_facts, persistence_facts = parse_info(memory), parse_info(persistence)
@@ -103,7 +102,10 @@ def read_replies(replies: Sequence[Reply], endpoint: Endpoint, *, allow_eviction
         maxmemory=int(maxmemory) if maxmemory is not None else None,
         eviction=memory_facts.get("maxmemory_policy"),
         aof_enabled=None if aof is None else aof == "1",
-        is_replicated=endpoint.min_replicas > 0 or _is_replicated(replication_facts),
+        # A service has replicas, even if it had none so far.
+        is_replicated=endpoint.service is not None
+        or endpoint.min_replicas > 0
+        or _is_replicated(replication_facts),
         replication_id=replication_facts.get("master_replid"),
     )
     if facts.may_evict and not allow_eviction:
@@ -152,6 +154,13 @@ def warn_about(facts: ServerFacts, endpoint: Endpoint) -> None:
 def warn_no_notifications(server: object, refusal: BaseException) -> None:
     """Log, once, that waiters have to poll."""
     _warn(f"{server} refuses subscriptions, so waiters poll every retry_interval instead: {refusal}")
+
+
+def warn_no_switches(sentinels: object, refusal: BaseException) -> None:
+    """Log, once, that sentinels do not report fail-overs to us."""
+    _warn(
+        f"sentinels {sentinels} refuse us, so a fail-over is noticed only by the primary's silence: {refusal}"
+    )
 
 
 @functools.lru_cache(maxsize=64)  # a program may open many clients; one warning for each server is enough

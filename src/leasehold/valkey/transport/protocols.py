@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from leasehold.valkey.commands import Command
+    from leasehold.valkey.transport.endpoint import Endpoint
     from leasehold.valkey.transport.server_clock import ServerClock
 
 Word = bytes | str | int
@@ -104,6 +105,25 @@ class Transport(Protocol):
     @property
     def min_replicas(self) -> int:
         """How many replicas have to acknowledge a grant of ours; the reply to one that they have not is `NotReplicated`."""
+        ...
+
+    @property
+    def finds_primary(self) -> bool:
+        """It looks for the server that is the primary: one that refuses writes will be replaced by another."""
+        ...
+
+    @property
+    def sentinels(self) -> tuple[Endpoint, ...]:
+        """Those of the URL, and those that they know; none if the URL names a server."""
+        ...
+
+    @property
+    def server(self) -> Endpoint | None:
+        """How to log in to the servers, and their service; None if that is not known."""
+        ...
+
+    async def ask_other(self, server: Endpoint, commands: Sequence[tuple[Word, ...]]) -> Sequence[Reply]:
+        """The replies of another server of the store, over a connection of its own without a handshake."""
         ...
 
     def reset(self) -> None:

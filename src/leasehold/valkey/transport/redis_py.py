@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from leasehold.errors import StoreError
     from leasehold.valkey.commands import Command
+    from leasehold.valkey.transport.endpoint import Endpoint
     from leasehold.valkey.transport.protocols import Call, Reply, Word
 
 # Keys of other programs need not be text, even if decode_responses is set.
@@ -51,6 +52,9 @@ class _RedisPyTransport:
     may_ask_twice = True
     keeps_order = False
     min_replicas = 0
+    finds_primary = False
+    sentinels = ()
+    server = None
 
     def __init__(
         self, client: redis.Redis | redis.asyncio.Redis, *, clock: Callable[[], float] = time.monotonic
@@ -72,6 +76,10 @@ class _RedisPyTransport:
 
     async def close(self) -> None:
         """Leave the client open: it belongs to the application."""
+
+    async def ask_other(self, server: Endpoint, commands: Sequence[tuple[Word, ...]]) -> Sequence[Reply]:
+        """Not possible: only the application knows how to log in."""
+        raise NotImplementedError
 
     def after_fork(self) -> None:
         """Leave the connections to redis-py, which handles forks."""

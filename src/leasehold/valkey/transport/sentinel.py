@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
 from leasehold.valkey.transport import error_mapping
+from leasehold.valkey.transport.endpoint import Endpoint
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Generator
+    from collections.abc import Awaitable, Callable, Generator, Sequence
 
-    from leasehold.valkey.transport.blocking_connection import BlockingConnection
-    from leasehold.valkey.transport.endpoint import Endpoint
     from leasehold.valkey.transport.protocols import Reply, Word
 
 SWITCH_CHANNEL = "+switch-master"
@@ -22,6 +20,23 @@ SWITCH_CHANNEL = "+switch-master"
 
 # A sentinel that does not reply must leave time for the others.
 _PART_OF_TIMEOUT = 1 / 4
+
+
+class SentinelConnection(Protocol):
+    """A connection to one sentinel."""
+
+    async def call_many(self, commands: Sequence[tuple[Word, ...]]) -> Sequence[Reply]:
+        """The replies to ``commands``; `StoreUnavailable`, raised or among them, if there are none."""
+        ...
+
+    def close(self, reason: str) -> None:
+        """Close the connection."""
+        ...
+
+
+if TYPE_CHECKING:
+    OpenSentinel = Callable[[Endpoint, float], Awaitable[SentinelConnection]]
+    """Connects to a sentinel, and waits as many seconds for it and for each of its replies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,115 +51,159 @@ class SentinelGroup:
         return f"{','.join(str(each) for each in self.sentinels)}/{self.service}"
 
 
+class Located(NamedTuple):
+    """What a sentinel replied. ``epoch`` grows with every fail-over; 0 if it is not known."""
+
+    primary: Endpoint
+    sentinel: Endpoint
+    epoch: int
+
+
 class PrimaryFinder:
-    """Asks the sentinels of a group one after another, first the one that replied last; remembers those they know."""
+    """Asks the sentinels of a group one after another, and remembers those that they know.
+
+    A sentinel that is cut off from the others may name a former primary. So one that knows of fewer fail-overs than
+    another one did before is believed only if no sentinel knows of more, and one whose primary cannot be used is asked
+    last from then on (`doubt`).
+    """
 
     def __init__(self, group: SentinelGroup, timeout: float) -> None:
-        self._group = group
-        self._timeout = timeout * _PART_OF_TIMEOUT
-        self._sentinels = list(group.sentinels)
+        self.group = group
+        self.epoch = 0
+        """That of the primary that was located last."""
+        self._timeout = timeout
+        self._sentinels = group.sentinels
 
     @property
     def service(self) -> str:
         """The name of the service."""
-        return self._group.service
+        return self.group.service
 
     @property
-    def first(self) -> Endpoint:
-        """The sentinel to ask first."""
-        return self._sentinels[0]
+    def sentinels(self) -> tuple[Endpoint, ...]:
+        """Those of the URL, and those that they know."""
+        return self._sentinels
 
-    def locate(self) -> Endpoint:
-        """The primary's address, as the first sentinel that replies knows it; blocks."""
-        return self._ask_in_turn(self._ask)
-
-    def connect(self, track: Callable[[socket.socket], None]) -> BlockingConnection:
-        """A connection to the first sentinel that replies, to subscribe on; blocks."""
-        return self._ask_in_turn(lambda sentinel: self._connect(sentinel, track))
-
-    def _ask_in_turn(self, ask: Callable[[Endpoint], Any]) -> Any:
+    async def locate(self, open_sentinel: OpenSentinel) -> Located:
+        """The primary, as far as the sentinels know it within the timeout."""
+        give_up_at = time.monotonic() + self._timeout
+        best: Located | None = None
         failures: list[StoreError] = []
-        for sentinel in tuple(self._sentinels):
+        for sentinel in self._sentinels:
             try:
-                return ask(sentinel)
+                located = await self.ask(sentinel, open_sentinel)
             except StoreError as error:
                 failures.append(error)
-                # The next search begins with another one. A new list, because threads may search at the same time.
-                self._sentinels = [*(each for each in self._sentinels if each != sentinel), sentinel]
-        if all(isinstance(each, StoreRefused) for each in failures):
-            raise error_mapping.copy_of(failures[0])
-        causes = "; ".join(dict.fromkeys(str(each) for each in failures))
-        raise StoreUnavailable(f"no sentinel of the service {self._group.service!r} replies: {causes}")
+            else:
+                if best is None or located.epoch > best.epoch:
+                    best = located
+                if located.epoch >= self.epoch:
+                    break
+            self.ask_last(sentinel)
+            if time.monotonic() >= give_up_at:
+                break
+        if best is None:
+            raise self._failure(failures)
+        self.epoch = best.epoch
+        return best
 
-    def _connect(self, sentinel: Endpoint, track: Callable[[socket.socket], None]) -> BlockingConnection:
-        # Here, because the asyncio client needs it only with sentinels.
-        from leasehold.valkey.transport.blocking_connection import BlockingConnection  # noqa: PLC0415
+    def doubt(self, located: Located) -> None:
+        """Ask this sentinel last from now on: its primary cannot be used."""
+        if located.epoch >= self.epoch:
+            # Sentinels that were set up anew count from 0, while a forgotten one may still have the former epoch.
+            self.epoch = 0
+        self.ask_last(located.sentinel)
 
-        connection = BlockingConnection(
-            sentinel, timeout=self._timeout, clock=time.monotonic, put_back=lambda _: None, track=track
-        )
+    def ask_last(self, sentinel: Endpoint) -> None:
+        """Begin the next search with another sentinel."""
+        # A new tuple each time, because threads may search at the same time.
+        self._sentinels = (*(each for each in self._sentinels if each != sentinel), sentinel)
+
+    async def connect(self, sentinel: Endpoint, open_sentinel: OpenSentinel) -> SentinelConnection:
+        """A connection to ``sentinel``, logged in."""
+        connection = await open_sentinel(sentinel, self._timeout * _PART_OF_TIMEOUT)
         try:
-            (reply,) = connection.call_many(login(sentinel))
-            check_login(sentinel, reply)
+            (reply,) = await connection.call_many([login(sentinel)])
+            _check_login(sentinel, reply)
         except BaseException:
-            connection.close()
+            connection.close("the login failed")
             raise
         return connection
 
-    def _ask(self, sentinel: Endpoint) -> Endpoint:
-        service = self._group.service
-        connection = self._connect(sentinel, lambda _socket: None)
+    async def ask(self, sentinel: Endpoint, open_sentinel: OpenSentinel) -> Located:
+        """The primary, as ``sentinel`` knows it."""
+        service = self.service
+        connection = await self.connect(sentinel, open_sentinel)
         try:
-            address, others = connection.call_many(
-                [("SENTINEL", "GET-MASTER-ADDR-BY-NAME", service), ("SENTINEL", "SENTINELS", service)]
+            address, details, others = await connection.call_many(
+                [
+                    ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", service),
+                    ("SENTINEL", "MASTER", service),
+                    ("SENTINEL", "SENTINELS", service),
+                ]
             )
             if isinstance(address, Exception):
                 raise _not_a_sentinel(sentinel, address)
             if address is None:
-                (primaries,) = connection.call_many([("SENTINEL", "MASTERS")])
-                known = ", ".join(sorted(each["name"] for each in _maps(primaries))) or "none"
+                (primaries,) = await connection.call_many([("SENTINEL", "MASTERS")])
+                known = ", ".join(sorted(each["name"] for each in maps_in(primaries))) or "none"
                 raise StoreRefused(
                     f"sentinel {sentinel} knows no service {service!r}; it knows: {known}; the service is "
                     "the last part of the store URL"
                 )
         finally:
-            connection.close()
-        for each in _maps(others):
-            other = replace(sentinel, host=each["ip"], port=int(each["port"]))
-            if other not in self._sentinels:
-                self._sentinels.append(other)
+            connection.close("the sentinel was asked")
+        self._remember(sentinel, [_address_in(each) for each in maps_in(others)])
+        (known_as,) = list(maps_in([details])) or [{}]
         host, port = address
-        return replace(self._group.server, host=host.decode(), port=int(port))
+        primary = replace(self.group.server, host=host.decode(), port=int(port))
+        return Located(primary, sentinel, int(known_as.get("config-epoch", 0)))
 
+    def _remember(self, sentinel: Endpoint, others: list[tuple[str, int]]) -> None:
+        """Keep the sentinels of the URL and those that exist now: where addresses change, many others existed."""
+        reported = [replace(sentinel, host=host, port=port) for host, port in others]
+        wanted = dict.fromkeys((sentinel, *self.group.sentinels, *reported))
+        kept = [each for each in self._sentinels if each in wanted]
+        self._sentinels = tuple(dict.fromkeys((*kept, *wanted)))
 
-def login(sentinel: Endpoint) -> list[tuple[Word, ...]]:
-    """The first command on a connection to a sentinel."""
-    if sentinel.password is None:
-        return [("PING",)]
-    return [("AUTH", sentinel.username or "default", sentinel.password)]
-
-
-def check_login(sentinel: Endpoint, reply: Reply) -> None:
-    """Raise what the ``reply`` to `login` says."""
-    if isinstance(reply, StoreError):
-        raise reply
-    if not isinstance(reply, Exception):
-        return
-    if error_mapping.code_of(str(reply)) in {"NOAUTH", "WRONGPASS"}:
-        raise StoreRefused(
-            f"sentinel {sentinel} does not accept this login: it is sentinel_username and sentinel_password in the "
-            f"store URL, apart from the servers' own ({error_mapping.code_of(str(reply))})"
-        ) from reply
-    raise error_mapping.from_reply(str(reply), reply)
+    def _failure(self, failures: list[StoreError]) -> StoreError:
+        if all(isinstance(each, StoreRefused) for each in failures):
+            return error_mapping.copy_of(failures[0])
+        causes = "; ".join(dict.fromkeys(str(each) for each in failures))
+        return StoreUnavailable(f"no sentinel can name the primary of the service {self.service!r}: {causes}")
 
 
 def switched_to(service: str, payload: bytes) -> str | None:
     """The address of the new primary, if ``payload`` on `SWITCH_CHANNEL` is about ``service``."""
     match payload.decode(errors="replace").split():
-        case [name, _, _, host, port] if name == service:
-            return f"{host}:{port}"
+        case [name, _, _, host, port] if name == service and port.isdecimal():
+            return str(Endpoint(host, int(port)))
         case _:
             return None
+
+
+def login(server: Endpoint) -> tuple[Word, ...]:
+    """The first command on a connection without a handshake."""
+    if server.password is None:
+        return ("PING",)
+    return ("AUTH", server.username or "default", server.password)
+
+
+def _check_login(sentinel: Endpoint, reply: Reply) -> None:
+    if isinstance(reply, StoreError):
+        raise reply
+    if not isinstance(reply, Exception):
+        return
+    code = error_mapping.code_of(str(reply))
+    if code in {"NOAUTH", "WRONGPASS"}:
+        raise StoreRefused(
+            f"sentinel {sentinel} does not accept this login: it is sentinel_username and sentinel_password in the "
+            f"store URL, apart from the servers' own ({code})"
+        )
+    if sentinel.password is not None:
+        # Its text is not passed on: a server may repeat what it was sent, the password included.
+        raise StoreRefused(f"sentinel {sentinel} refuses AUTH ({code or 'without a code'})")
+    raise error_mapping.from_reply(str(reply), reply)
 
 
 def _not_a_sentinel(sentinel: Endpoint, error: Exception) -> StoreError:
@@ -160,9 +219,14 @@ def _not_a_sentinel(sentinel: Endpoint, error: Exception) -> StoreError:
     return error_mapping.from_reply(str(error), error)
 
 
-def _maps(reply: Reply) -> Generator[dict[str, str]]:
+def maps_in(reply: Reply) -> Generator[dict[str, str]]:
     """The entries of a RESP2 reply that lists maps; none of an error."""
     if isinstance(reply, list):
         for flat in cast("list[list[bytes]]", reply):
-            words = [word.decode() for word in flat]
-            yield dict(zip(words[::2], words[1::2], strict=True))
+            if isinstance(flat, list):  # pyright: ignore[reportUnnecessaryIsInstance] - it may be an error, too
+                words = [word.decode() for word in flat]
+                yield dict(zip(words[::2], words[1::2], strict=True))
+
+
+def _address_in(details: dict[str, str]) -> tuple[str, int]:
+    return details["ip"], int(details["port"])

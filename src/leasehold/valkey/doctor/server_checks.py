@@ -1,4 +1,4 @@
-"""`leasehold doctor`: checks of a server, before it is trusted with locks."""
+"""Checks of one server: its settings, its scripts, its distance and its clock."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from leasehold.errors import LockBusy, StoreError
 from leasehold.valkey.transport import error_mapping
-from leasehold.valkey.transport.handshake import parse_info
 
 if TYPE_CHECKING:
     from leasehold.core.engine import Engine
     from leasehold.valkey.transport.protocols import Reply, Transport, Word
 
 Status = Literal["ok", "warn", "problem"]
-
-_TRIAL = "leasehold-doctor"
-_PINGS = 9
-_OLDEST_REDIS = (6, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +27,13 @@ class Finding:
     advice: str | None = None
 
 
-async def diagnose(transport: Transport, engine: Engine[Any]) -> list[Finding]:
-    """Run all checks, in the order to read them. Changes nothing but a trial lock.
-
-    Raises `StoreError` only if the server cannot be reached at all.
-    """
-    reply = await _ask(transport, "INFO")
-    info = parse_info(reply)
-    return [
-        _server(info, reply),
-        _role(info, transport.min_replicas),
-        _eviction(info),
-        _persistence(info),
-        await _scripts(engine),
-        await _round_trip(transport),
-        await _clock(transport),
-    ]
+_TRIAL = "leasehold-doctor"
+_PINGS = 9
+_OLDEST_REDIS = (6, 2)
 
 
-def _server(info: dict[str, str], reply: Reply) -> Finding:
+def check_server(info: dict[str, str], reply: Reply) -> Finding:
+    """The kind and the version of the server."""
     kind = info.get("server_name", "redis")
     version = info.get(f"{kind}_version", info.get("redis_version"))
     if version is None:
@@ -63,7 +46,8 @@ def _server(info: dict[str, str], reply: Reply) -> Finding:
     return Finding("server", "ok", named)
 
 
-def _role(info: dict[str, str], min_replicas: int) -> Finding:
+def check_role(info: dict[str, str], min_replicas: int) -> Finding:
+    """Whether it is a primary, with enough replicas."""
     role = info.get("role")
     if role is None:
         return Finding("role", "warn", "unknown", "Make sure that this is a primary and not a replica.")
@@ -83,7 +67,8 @@ def _role(info: dict[str, str], min_replicas: int) -> Finding:
     return Finding("role", "ok", "primary" if replicas == "0" else f"primary, replicas: {replicas}")
 
 
-def _eviction(info: dict[str, str]) -> Finding:
+def check_eviction(info: dict[str, str]) -> Finding:
+    """Whether it drops keys when memory runs short."""
     policy, limit = info.get("maxmemory_policy"), info.get("maxmemory")
     if policy is None or limit is None:
         return Finding("eviction", "warn", "unknown", "Locks are safe only with maxmemory-policy noeviction.")
@@ -104,7 +89,8 @@ def _eviction(info: dict[str, str]) -> Finding:
     )
 
 
-def _persistence(info: dict[str, str]) -> Finding:
+def check_persistence(info: dict[str, str]) -> Finding:
+    """Whether a restart keeps the holders."""
     aof = info.get("aof_enabled")
     if aof is None:
         return Finding("persistence", "warn", "unknown", "Make sure that appendonly is on.")
@@ -128,7 +114,7 @@ def _persistence(info: dict[str, str]) -> Finding:
     )
 
 
-async def _scripts(engine: Engine[Any]) -> Finding:
+async def check_scripts(engine: Engine[Any]) -> Finding:
     """Acquire and release a real lock: tests scripts, permissions and writes together."""
     try:
         lease = await engine.acquire(
@@ -154,11 +140,12 @@ async def _scripts(engine: Engine[Any]) -> Finding:
     return Finding("scripts", "ok", "a trial lock was acquired and released")
 
 
-async def _round_trip(transport: Transport) -> Finding:
+async def check_round_trip(transport: Transport) -> Finding:
+    """The time of a request."""
     times: list[float] = []
     for _ in range(_PINGS):
         sent_at = time.perf_counter()
-        await _ask(transport, "PING")
+        await ask(transport, "PING")
         times.append(time.perf_counter() - sent_at)
     median, worst = statistics.median(times) * 1000, max(times) * 1000
     value = f"{median:.2f} ms (slowest of {_PINGS}: {worst:.2f} ms)"
@@ -169,9 +156,10 @@ async def _round_trip(transport: Transport) -> Finding:
     )
 
 
-async def _clock(transport: Transport) -> Finding:
+async def check_clock(transport: Transport) -> Finding:
+    """The server's clock, compared with this machine's."""
     sent_at = time.time()
-    reply = await _ask(transport, "TIME")
+    reply = await ask(transport, "TIME")
     received_at = time.time()
     if isinstance(reply, Exception):
         return Finding("clock", "warn", f"unknown: {reply}", "Allow this user TIME: fences depend on it.")
@@ -192,7 +180,8 @@ async def _clock(transport: Transport) -> Finding:
     )
 
 
-async def _ask(transport: Transport, *words: Word) -> Reply:
+async def ask(transport: Transport, *words: Word) -> Reply:
+    """The reply to a command, also an error; raises `StoreError` if there is none."""
     connection = await transport.get_connection()
     reply = await connection.call(*words)
     if isinstance(reply, StoreError):
