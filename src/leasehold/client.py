@@ -18,6 +18,7 @@ from leasehold.runtime.asyncio_runtime import AsyncioClock, AsyncioConcurrency
 from leasehold.runtime.randomness import SystemRandom
 from leasehold.valkey.options import check_options
 from leasehold.valkey.transport.async_transport import AsyncTransport
+from leasehold.valkey.transport.cluster.transport import over_cluster
 
 if TYPE_CHECKING:
     import ssl
@@ -358,7 +359,7 @@ class Client(AsyncOnly):
         in small steps, so that other clients are not delayed. A lock that exists all the time is listed, once or,
         rarely, twice; one that comes or goes in between may or may not be.
         """
-        cursor = 0
+        cursor: object = 0
         while True:
             cursor, found = await self._engine.page(pattern, cursor)
             for info in found:
@@ -405,8 +406,13 @@ def connect(
         max_connections=max_connections,
     )
     concurrency = AsyncioConcurrency()
-    transport = AsyncTransport(
-        options, clock=clock.now, fraction=SystemRandom().fraction, check_loop=concurrency.check
+    fraction = SystemRandom().fraction
+    transport = over_cluster(
+        options,
+        lambda node: AsyncTransport(node, clock=clock.now, fraction=fraction, check_loop=concurrency.check),
+        clock=AsyncioClock(),
+        fraction=fraction,
+        concurrency=concurrency,
     )
     return Client(
         transport,

@@ -43,6 +43,7 @@ class ScriptedTransport:
     """Implements Transport and Connection; never suspends. Records commands as (name, words after the keys)."""
 
     keeps_order = True
+    redirect = None
     channel = "c" * 16
 
     def listen(self, handle, on_gap):
@@ -62,8 +63,11 @@ class ScriptedTransport:
     def connection(self):
         return self
 
-    async def get_connection(self):
+    async def get_connection(self, name=None):
         return self
+
+    def is_one_step(self, names):
+        return True
 
     def now_ms(self):
         return 1_700_000_000_000

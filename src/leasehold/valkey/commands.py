@@ -90,6 +90,33 @@ class ScriptCommand(Command):
         self.with_source = Command(namespace, (b"EVAL", script.source, count), script.keys, arguments, bare)
 
 
+class KeyedCommand(Command):
+    """A command on keys of several locks, which are among the arguments of each call."""
+
+    __slots__ = ()
+
+    def __init__(self, *opening: Word) -> None:
+        self._opening = opening
+
+    def pack(self, name: str, arguments: tuple[Any, ...]) -> bytes:  # noqa: ARG002 - it only chooses the server
+        """The encoded command."""
+        return codec.pack((*self._opening, *arguments))
+
+    def words(self, name: str, arguments: tuple[Word, ...]) -> tuple[bytes | str, ...]:  # noqa: ARG002 - as `pack`
+        """The command for a driver that encodes by itself."""
+        return codec.text_of((*self._opening, *arguments))
+
+
+class KeyedScript(KeyedCommand):
+    """A script on keys of several locks. The arguments of a call begin with the number of keys, and the keys."""
+
+    __slots__ = ("with_source",)
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(b"EVALSHA", script.sha)
+        self.with_source = KeyedCommand(b"EVAL", script.source)
+
+
 def _packed(words: tuple[Word, ...]) -> bytes:
     """``words`` encoded, without the "*N" that counts them."""
     packed = codec.pack(words)

@@ -16,8 +16,10 @@ from leasehold.valkey.transport.sentinel import PrimaryFinder, SentinelGroup
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
     from pathlib import Path
 
+    from leasehold.valkey.transport.cluster.slot_map import ClusterNodes
 
 # A cold start of the embedded server includes starting two processes; on a loaded machine that takes
 # longer than any reply should.
@@ -28,13 +30,15 @@ _EMBEDDED_CONNECT_TIMEOUT = 10.0
 class Options:
     """The server, the timeouts, and the name of the client's connections."""
 
-    server: Endpoint | SentinelGroup | None
+    server: Endpoint | SentinelGroup | ClusterNodes | None
     data_dir: Path | str | None
     timeout: float
     client_name: str
     allow_eviction: bool
     max_connections: int | None
     finder: PrimaryFinder | None = None
+    find: Callable[[], Endpoint] | None = None
+    """Returns the server to connect to, which may be another one each time; blocks."""
 
     @property
     def connect_timeout(self) -> float:
@@ -48,10 +52,10 @@ class Options:
 
     def locate(self) -> Endpoint:
         """The server to connect to; blocks while sentinels are asked for it, or an embedded one is being started."""
-        if self.finder is not None:
-            return self.finder.locate()
         if isinstance(self.server, Endpoint):
             return self.server
+        if self.find is not None:
+            return self.find()
         from leasehold.valkey.embedded import ensure_running  # noqa: PLC0415 - only where it is used
 
         return Endpoint(path=str(ensure_running(self.data_dir, timeout=self.connect_timeout)))
@@ -81,7 +85,8 @@ def check_options(
         raise InvalidRequest("a client name is made of printable ASCII characters without spaces")
     server = None if url is None else store_url.parse(url, tls=tls)
     finder = PrimaryFinder(server, timeout) if isinstance(server, SentinelGroup) else None
-    return Options(server, data_dir, timeout, client_name, allow_eviction, max_connections, finder)
+    find = None if finder is None else finder.locate
+    return Options(server, data_dir, timeout, client_name, allow_eviction, max_connections, finder, find)
 
 
 def default_holder() -> str:

@@ -15,7 +15,7 @@ from leasehold.valkey.transport.endpoint import Endpoint
 from leasehold.valkey.transport.protocols import RECONNECT_BACKOFF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from leasehold.valkey.options import Options
     from leasehold.valkey.transport.handshake import ServerFacts
@@ -43,7 +43,7 @@ class AsyncTransport:
         self._clock = clock
         self._fraction = fraction
         self._check_loop = check_loop
-        self._handle_notification: Callable[[bytes], None] = lambda _payload: None
+        self._handle_notification: Callable[[bytes], None] | None = None
         self._on_gap: Callable[[], None] = lambda: None
         self._subscribers: dict[bytes, dict[Callable[[bytes], None], Callable[[], None]]] = {}
         self.channel = notifications.new_channel()
@@ -52,7 +52,7 @@ class AsyncTransport:
         self._last_failure: BaseException | None = None
         self._is_closed = False
 
-    async def get_connection(self) -> AsyncConnection:
+    async def get_connection(self, name: str | None = None) -> AsyncConnection:  # noqa: ARG002 - one server keeps all
         """The open connection, or a new one."""
         if self.connection is not None:
             return self.connection
@@ -73,6 +73,15 @@ class AsyncTransport:
         return task.result()
 
     keeps_order = True
+    redirect = None
+
+    def part_of(self, name: str) -> object:  # noqa: ARG002 - one server keeps all
+        """See `Transport`."""
+        return None
+
+    def is_one_step(self, names: Sequence[str]) -> bool:  # noqa: ARG002 - one server keeps all
+        """See `Transport`."""
+        return True
 
     def listen(self, handle: Callable[[bytes], None], on_gap: Callable[[], None]) -> None:
         """Call ``handle`` with every notification for us; it comes over the same connection as the replies.
@@ -215,7 +224,8 @@ class AsyncTransport:
                 raise error_mapping.not_redis(str(endpoint), error.__cause__) from error.__cause__
             raise
         try:
-            await self._subscribe_on(connection, notifications.channel_name(self.channel))
+            if self._handle_notification is not None:
+                await self._subscribe_on(connection, notifications.channel_name(self.channel))
             for channel in tuple(self._subscribers):
                 await self._subscribe_on(connection, channel.decode())
         except BaseException:
@@ -239,7 +249,8 @@ class AsyncTransport:
         match push:
             case [b"message", channel, payload]:
                 for handle in self._subscribers.get(channel) or (self._handle_notification,):
-                    handle(payload)
+                    if handle is not None:
+                        handle(payload)
             case _:
                 pass  # the confirmation of a subscription
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class Endpoint:
     """One server. Its password never shows in a repr, a log or an error.
 
-    ``service`` is the name under which sentinels monitor it: then it must be the primary.
+    ``service`` is the name under which sentinels monitor it: then it must be the primary. ``in_cluster``: it must be a
+    primary of a cluster.
     """
 
     host: str = "localhost"
@@ -24,6 +25,7 @@ class Endpoint:
     password: str | None = field(default=None, repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     service: str | None = None
+    in_cluster: bool = False
 
     def __str__(self) -> str:
         return f"unix://{self.path}" if self.path else f"{self.host}:{self.port}"

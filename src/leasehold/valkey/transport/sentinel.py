@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
+from leasehold.errors import StoreError, StoreRefused
 from leasehold.valkey.transport import error_mapping
+from leasehold.valkey.transport.server_list import PART_OF_TIMEOUT, ServerList, connect
 
 if TYPE_CHECKING:
     import socket
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from leasehold.valkey.transport.endpoint import Endpoint
     from leasehold.valkey.transport.protocols import Reply, Word
 
+T = TypeVar("T")
+
 SWITCH_CHANNEL = "+switch-master"
 """Where sentinels publish that a service has another primary."""
-
-# A sentinel that does not reply must leave time for the others.
-_PART_OF_TIMEOUT = 1 / 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,8 @@ class PrimaryFinder:
 
     def __init__(self, group: SentinelGroup, timeout: float) -> None:
         self._group = group
-        self._timeout = timeout * _PART_OF_TIMEOUT
-        self._sentinels = list(group.sentinels)
+        self._timeout = timeout * PART_OF_TIMEOUT
+        self._sentinels = ServerList(group.sentinels)
 
     @property
     def service(self) -> str:
@@ -52,7 +51,7 @@ class PrimaryFinder:
     @property
     def first(self) -> Endpoint:
         """The sentinel to ask first."""
-        return self._sentinels[0]
+        return self._sentinels.first
 
     def locate(self) -> Endpoint:
         """The primary's address, as the first sentinel that replies knows it; blocks."""
@@ -62,27 +61,12 @@ class PrimaryFinder:
         """A connection to the first sentinel that replies, to subscribe on; blocks."""
         return self._ask_in_turn(lambda sentinel: self._connect(sentinel, track))
 
-    def _ask_in_turn(self, ask: Callable[[Endpoint], Any]) -> Any:
-        failures: list[StoreError] = []
-        for sentinel in tuple(self._sentinels):
-            try:
-                return ask(sentinel)
-            except StoreError as error:
-                failures.append(error)
-                # The next search begins with another one. A new list, because threads may search at the same time.
-                self._sentinels = [*(each for each in self._sentinels if each != sentinel), sentinel]
-        if all(isinstance(each, StoreRefused) for each in failures):
-            raise error_mapping.copy_of(failures[0])
-        causes = "; ".join(dict.fromkeys(str(each) for each in failures))
-        raise StoreUnavailable(f"no sentinel of the service {self._group.service!r} replies: {causes}")
+    def _ask_in_turn(self, ask: Callable[[Endpoint], T]) -> T:
+        silence = f"no sentinel of the service {self._group.service!r} replies"
+        return self._sentinels.ask(ask, silence=silence)
 
     def _connect(self, sentinel: Endpoint, track: Callable[[socket.socket], None]) -> BlockingConnection:
-        # Here, because the asyncio client needs it only with sentinels.
-        from leasehold.valkey.transport.blocking_connection import BlockingConnection  # noqa: PLC0415
-
-        connection = BlockingConnection(
-            sentinel, timeout=self._timeout, clock=time.monotonic, put_back=lambda _: None, track=track
-        )
+        connection = connect(sentinel, self._timeout, track)
         try:
             (reply,) = connection.call_many(login(sentinel))
             check_login(sentinel, reply)
@@ -110,9 +94,7 @@ class PrimaryFinder:
         finally:
             connection.close()
         for each in _maps(others):
-            other = replace(sentinel, host=each["ip"], port=int(each["port"]))
-            if other not in self._sentinels:
-                self._sentinels.append(other)
+            self._sentinels.add(replace(sentinel, host=each["ip"], port=int(each["port"])))
         host, port = address
         return replace(self._group.server, host=host.decode(), port=int(port))
 
