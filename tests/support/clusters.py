@@ -141,6 +141,10 @@ class Cluster:
 
     # Slots
 
+    def call_all(self, *command: str | float) -> list[Any]:
+        """The replies of all primaries that run."""
+        return [node.call(*command) for node in self.primaries if node.is_running]
+
     def owner(self, slot: int) -> Node:
         """The primary that keeps the slot, as it says itself."""
         return next(node for node in self.primaries if node.is_running and self._keeps(node, slot))
@@ -170,6 +174,14 @@ class Cluster:
         source = self.owner(slot)
         source.call("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target.id)
         eventually(lambda: self._keeps(target, slot))
+
+    def end_moves(self) -> None:
+        """Forget the moves that have begun and not ended."""
+        for node in self.primaries:
+            node.resume()
+            for text in node.call("CLUSTER", "NODES").decode().split():
+                if text.startswith("["):
+                    node.call("CLUSTER", "SETSLOT", text[1:].split("-")[0], "STABLE")
 
     def begin_move(self, slot: int, target: Node) -> Node:
         """Begin to move a slot key by key. Return the node that has kept it."""

@@ -131,7 +131,8 @@ class ClusterTransport(Generic[N]):
             if attempt.failure is not None:
                 raise error_mapping.copy_of(attempt.failure)
             if not ended:
-                raise StoreUnavailable(f"no node of the cluster replies within {self._options.timeout:g} s")
+                silence = StoreUnavailable(f"no reply within {self._options.connect_timeout:g} s")
+                raise silence if self._picked is None else _unreachable(self._picked, silence)
         return self if name is None else await self._connect(name)
 
     def is_one_step(self, names: Sequence[str]) -> bool:
@@ -343,14 +344,7 @@ class ClusterTransport(Generic[N]):
             check_state(endpoint, await (await node.get_connection()).call("CLUSTER", "INFO"))
         except StoreError as error:
             self._report_lost(node)
-            if is_known:
-                return error
-            unreachable = type(error)(
-                f"{error}; the cluster announces this address: if {endpoint} is reached at another one from here, "
-                "name that in address_map"
-            )
-            unreachable.__cause__ = error
-            return unreachable
+            return error if is_known else _unreachable(endpoint, error)
         except LeaseholdError as error:  # closed, because it is no primary any more
             return StoreUnavailable(str(error))
         return None
@@ -382,7 +376,7 @@ class ClusterTransport(Generic[N]):
                 self._apply(await self._concurrency.run_blocking(self._reader.read))
                 if self.connection is None:
                     # From here on a notification cannot be missed without a gap being reported.
-                    await (await self._any_node.get_connection()).call("PING")
+                    await self._connect_any_node()
                     self.connection = self
             except Exception as error:  # noqa: BLE001 - no error may end the loop
                 report_unexpected(error, "while reading the map of a cluster")
@@ -398,6 +392,12 @@ class ClusterTransport(Generic[N]):
                 self._attempt = _Attempt(self._concurrency)
                 attempt.ended.set()
             await self._stopped.wait(RECONNECT_BACKOFF.pause(max(tries, 1), self._fraction()))
+
+    async def _connect_any_node(self) -> None:
+        try:
+            await (await self._any_node.get_connection()).call("PING")
+        except StoreUnavailable as error:
+            raise error if self._picked is None else _unreachable(self._picked, error) from error
 
     def _apply(self, ranges: Sequence[SlotRange]) -> None:
         owners: list[N | None] = [None] * SLOTS
@@ -444,6 +444,16 @@ class _AskingCommand:
 
 
 _ASKING = cast("Command", _AskingCommand())
+
+
+def _unreachable(endpoint: Endpoint, error: StoreError) -> StoreError:
+    """The error for a primary to which there has never been a connection."""
+    unreachable = type(error)(
+        f"{endpoint}, which the cluster announces: {error}. If this node is reached at another address from here, name "
+        "both in the address_map of the store URL"
+    )
+    unreachable.__cause__ = error
+    return unreachable
 
 
 def over_cluster(
