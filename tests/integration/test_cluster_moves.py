@@ -13,6 +13,7 @@ from tests.support.eventually import LIMIT, eventually_async
 from tests.support.threads import InThread
 
 from leasehold import StoreRefused
+from leasehold.core.replies import DONE, Renewal
 from leasehold.core.sync_runner import run_sync
 
 if TYPE_CHECKING:
@@ -122,31 +123,23 @@ async def test_a_slot_that_still_moves_in_the_end_is_refused_with_nothing_done(
 
 
 @both
-async def test_leases_of_other_slots_are_renewed_while_one_is_being_moved(
+async def test_a_batch_of_renewals_does_not_wait_for_a_slot_that_is_being_moved(
     cluster: Cluster, kind: str
 ) -> None:
-    """In one batch with leases of the slot that moves, which would make it last as long as the timeout."""
-    source = cluster.owner(SLOT)
-    names = cluster.names_on(source, 5)
+    """With the other leases of the node it would wait for the whole timeout, and they would run out meanwhile."""
+    source, target = cluster.owner(SLOT), cluster.others(SLOT)[0]
+    names = [*cluster.names_on(source, 3), NAME]
     async with client(kind, cluster.url, timeout=4 * LIMIT) as locks:
-        leases = [await locks.acquire(name, ttl=2, renew=True) for name in names]
-        moving = await locks.acquire(NAME, ttl=4 * LIMIT)
-        target = cluster.others(SLOT)[0]
+        leases = [await locks.acquire(name, ttl=4 * LIMIT) for name in names]
         cluster.begin_move(SLOT, target)
         cluster.move_keys(SLOT, source, target, [f"lock:{{{NAME}}}".encode()])
-        plain(moving).renews = True
-        plain(moving).valid_until -= 3 * LIMIT
-        plain(locks)._engine.watch(plain(moving))
-        renewed_until = [lease.valid_until for lease in leases]
-        await eventually_async(
-            lambda: all(
-                lease.valid_until > before + 4 or lease.is_lost
-                for lease, before in zip(leases, renewed_until, strict=True)
-            )
-        )
-        assert not any(lease.is_lost for lease in leases)
+        renewals = [Renewal(lease.name, lease.token, lease.fence, 4 * LIMIT) for lease in leases]
+        async with asyncio.timeout(LIMIT):
+            *done, moving = await of_store(kind, plain(locks)._engine.store.renew(renewals))
+        assert done == [DONE] * 3
+        assert isinstance(moving, StoreRefused)
         cluster.end_move(SLOT, source, target)
-        for lease in (*leases, moving):
+        for lease in leases:
             await lease.release()
 
 

@@ -1,0 +1,189 @@
+"""Nodes of a cluster that die or fall silent: the locks of the others are not disturbed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.both_kinds import both, client
+from tests.support.clusters import Cluster
+from tests.support.eventually import LIMIT, eventually, eventually_async
+from tests.support.threads import InThread
+
+from leasehold import LeaseLost, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import Count
+    from tests.support.clusters import Node
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[Cluster]:
+    """Not the shared one: its nodes are paused."""
+    with Cluster() as cluster:
+        yield cluster
+
+
+def listening_at(cluster: Cluster, locks: Any) -> Node:
+    """The primary at which this client gets its notifications."""
+    plain = locks._thing if isinstance(locks, InThread) else locks
+    channel = f"leasehold:{plain.store_access.transport.channel}"
+    (node,) = [each for each in cluster.primaries if each.is_running and is_heard(each, channel)]
+    return node
+
+
+def is_heard(node: Node, channel: str) -> bool:
+    return channel.encode() in node.call("PUBSUB", "CHANNELS", "leasehold:*")
+
+
+@both
+@pytest.mark.parametrize("death", ["kill", "pause"])
+async def test_when_a_primary_is_lost_the_others_are_not_disturbed_and_its_replica_goes_on(
+    count: Count, kind: str, death: str
+) -> None:
+    """It is also the node at which the client listens."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(32))
+    cycles, errors, is_over = Counter[str](), Counter[str](), False
+
+    async def use(locks: Any, name: str) -> None:
+        latest = 0
+        while not is_over:
+            try:
+                lease = await locks.acquire(name, ttl=LIMIT, wait=LIMIT)
+                assert lease.fence > latest
+                latest = lease.fence
+                await lease.release()
+            except (StoreError, LeaseLost):
+                errors[name] += 1
+                await asyncio.sleep(0.01)
+            else:
+                cycles[name] += 1
+
+    async def progress(*names: str) -> None:
+        goals = {name: cycles[name] + count(full=500, quick=50) for name in names}
+        await eventually_async(lambda: all(cycles[name] >= goal for name, goal in goals.items()), 2 * LIMIT)
+
+    with Cluster(replicas=1) as cluster:
+        names = cluster.names_everywhere()
+        # A short timeout for the lost node, a long one for the others: a slow machine is no error.
+        async with (
+            client(kind, cluster.url, timeout=LIMIT) as locks,
+            client(kind, cluster.url, timeout=1) as hasty,
+        ):
+            await eventually_async(lambda: listening_at(cluster, locks) is not None)
+            lost = listening_at(cluster, locks)
+            index = cluster.primaries.index(lost)
+            lost_name, others = names[index], [name for name in names if name != names[index]]
+            kept = [await locks.acquire(f"{name}-kept", ttl=LIMIT, renew=True) for name in others]
+            tasks = [asyncio.create_task(use(hasty if name == lost_name else locks, name)) for name in names]
+            await progress(*names)
+            getattr(lost, death)()
+            await progress(*others)
+            cluster.replicas[index].call("CLUSTER", "FAILOVER", "TAKEOVER")
+            await progress(*names)
+            is_over = True
+            await asyncio.gather(*tasks)
+            assert [errors[name] for name in others] == [0, 0]
+            for lease in kept:
+                if not lease.name.startswith(lost_name):
+                    await lease.release()
+
+
+@both
+async def test_a_client_listens_at_another_node_when_its_own_is_lost(own_cluster: Cluster, kind: str) -> None:
+    options = {"retry_interval": LIMIT, "timeout": LIMIT}
+    async with client(kind, own_cluster.url, **options) as locks:
+        names = own_cluster.names_everywhere()
+        await (await locks.acquire(names[0], ttl=20)).release()
+        await eventually_async(lambda: is_listening(own_cluster, locks))
+        first = listening_at(own_cluster, locks)
+        first.call("CLIENT", "KILL", "TYPE", "pubsub")
+        await eventually_async(lambda: is_listening(own_cluster, locks))
+        assert listening_at(own_cluster, locks) is not first
+        async with client(kind, own_cluster.url) as rival:
+            for name in names:
+                lease = await locks.acquire(name, ttl=4 * LIMIT)
+                await (await rival.take(name, ttl=20)).release()
+                assert await lease.lost(timeout=LIMIT) == "taken"
+
+
+def is_listening(cluster: Cluster, locks: Any) -> bool:
+    try:
+        listening_at(cluster, locks)
+    except ValueError:
+        return False
+    return True
+
+
+@both
+async def test_a_silent_node_delays_no_renewal_of_the_others(own_cluster: Cluster, kind: str) -> None:
+    silent, *healthy = own_cluster.primaries
+    async with client(kind, own_cluster.url, timeout=4 * LIMIT) as locks:
+        names = [own_cluster.names_on(node, 1, "healthy")[0] for node in healthy]
+        leases = [await locks.acquire(name, ttl=3, renew=True) for name in names]
+        lost = await locks.acquire(own_cluster.names_on(silent, 1)[0], ttl=3, renew=True)
+        silent.pause()
+        try:
+            # Renewed again and again for twice as long as the lease lasts that cannot be renewed.
+            until = lost.valid_until + 6
+            await eventually_async(
+                lambda: all(lease.valid_until > until or lease.is_lost for lease in leases)
+            )
+            assert [lease.loss() for lease in leases] == [None, None]
+            assert lost.is_lost
+        finally:
+            silent.resume()
+        for lease in leases:
+            await lease.release()
+
+
+@both
+async def test_a_silent_node_delays_no_waiter_of_the_others(own_cluster: Cluster, kind: str) -> None:
+    silent, healthy, _ = own_cluster.primaries
+    blocked, free = own_cluster.names_on(silent, 1, "w")[0], own_cluster.names_on(healthy, 1, "w")[0]
+    async with (
+        client(kind, own_cluster.url) as holder,
+        client(kind, own_cluster.url, timeout=4 * LIMIT) as waiter,
+    ):
+        await holder.acquire(blocked, ttl=4 * LIMIT)
+        waiting = asyncio.create_task(waiter.acquire(blocked, ttl=20, wait=4 * LIMIT))
+        await eventually_async(lambda: silent.call("ZCARD", f"lock:{{{blocked}}}:queue") == 1)
+        # It ends without a notification, so only a poll shows that.
+        held = await holder.acquire(free, ttl=1)
+        silent.pause()
+        try:
+            async with asyncio.timeout(LIMIT):
+                await (await waiter.acquire(free, ttl=20, wait=LIMIT)).release()
+            assert held.is_lost
+            assert not waiting.done()
+        finally:
+            silent.resume()
+        await (await waiter.take(blocked, ttl=20)).release()
+        await (await waiting).release()
+
+
+@both
+async def test_a_node_that_is_cut_off_is_not_believed(kind: str) -> None:
+    """It has the map of before, and refuses its own slots. The others know that it has been replaced."""
+    with Cluster(replicas=1, node_timeout_ms=2000, cluster_replica_no_failover=True) as cluster:
+        cut_off, name = cluster.primaries[0], cluster.names_everywhere()[0]
+        async with client(kind, cluster.url, timeout=LIMIT) as locks:
+            before = await locks.acquire(name, ttl=4 * LIMIT)
+            await before.release()
+            replica = cluster.replicas[0]
+            for node in cluster.nodes:
+                if node is not cut_off:
+                    node.call("CLUSTER", "FORGET", cut_off.id) if node is not replica else None
+            for node in cluster.nodes[1:]:
+                cut_off.call("CLUSTER", "FORGET", node.id)
+            eventually(lambda: b"cluster_state:fail" in cut_off.call("CLUSTER", "INFO"))
+            replica.call("CLUSTER", "FAILOVER", "TAKEOVER")
+            after = await locks.acquire(name, ttl=20, wait=LIMIT)
+            assert after.fence > before.fence
+            assert replica.call("EXISTS", f"lock:{{{name}}}")
+            await after.release()
