@@ -42,10 +42,30 @@ SIDES = (
 DECODED = tuple(side for side in SIDES if side.endswith("-decoded"))
 """The sides that differ from another one only in the decoding of replies."""
 
+CLUSTER = "cluster_"
+"""Begins the names of the flavours that are clusters of the flavour that follows."""
 
-def combinations(*, decoded: bool) -> list[tuple[str, str]]:
+CLUSTERS = tuple(f"{CLUSTER}{flavour}" for flavour in SERVERS)
+
+
+def sides_of(flavour: str) -> tuple[str, ...]:
+    """The sides by which a flavour is reached; clusters by our own connections only."""
+    return ("async", "blocking") if flavour.startswith(CLUSTER) else SIDES
+
+
+def flavours(*, clustered: bool) -> list[str]:
+    """The flavours for one behaviour; without the clusters, if nothing in it differs there."""
+    return [*SERVERS, *CLUSTERS] if clustered else list(SERVERS)
+
+
+def combinations(*, decoded: bool, clustered: bool) -> list[tuple[str, str]]:
     """Flavours and sides for one behaviour; without the decoded sides, if it decodes no new kind of reply."""
-    return [(flavour, side) for flavour in SERVERS for side in SIDES if decoded or side not in DECODED]
+    return [
+        (flavour, side)
+        for flavour in flavours(clustered=clustered)
+        for side in sides_of(flavour)
+        if decoded or side not in DECODED
+    ]
 
 
 class Held:
@@ -152,7 +172,7 @@ class Locks:
         """Waits until this side is subscribed: a blocking client subscribes after its first command."""
         channel = channel_name(self.client.store_access.transport.channel)
         if self.receives_notifications:
-            await eventually_async(lambda: dict(admin.pubsub_numsub(channel))[channel.encode()] == 1)
+            await eventually_async(lambda: [count for _, count in admin.pubsub_numsub(channel)] == [1])
 
     async def ask(
         self,

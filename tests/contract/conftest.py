@@ -8,48 +8,56 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.contract.clients import SIDES, Locks, combinations, keys_that_stay, open_side
-from tests.support.servers import SERVERS
+from tests.contract.clients import CLUSTER, Locks, combinations, flavours, keys_that_stay, open_side, sides_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     import redis
-    from tests.conftest import Servers
+    from tests.conftest import Clusters, Servers
+    from tests.support.clusters import Cluster
     from tests.support.servers import Server
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    def is_wanted(marker: str) -> bool:
+        is_marked = metafunc.definition.get_closest_marker(marker) is not None
+        return is_marked or metafunc.config.getoption("--full")
+
     if "combination" in metafunc.fixturenames:
-        is_marked = metafunc.definition.get_closest_marker("decoded") is not None
-        wanted = combinations(decoded=is_marked or metafunc.config.getoption("--full"))
+        wanted = combinations(decoded=is_wanted("decoded"), clustered=is_wanted("clustered"))
         metafunc.parametrize("combination", wanted, ids="-".join, indirect=True)
+    elif "flavour" in metafunc.fixturenames:
+        metafunc.parametrize("flavour", flavours(clustered=is_wanted("clustered")), indirect=True)
 
 
 @pytest.fixture
 def combination(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """A server flavour and a side. Tests marked `decoded` have the decoded sides also without `--full`."""
+    """A server flavour and a side. Tests marked `decoded` have the decoded sides also without `--full`, and those marked
+    `clustered` the clusters."""
     return request.param
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture
 def flavour(request: pytest.FixtureRequest) -> str:
     """A server flavour, for tests that use every side at once."""
     return request.param
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest, servers: Servers) -> Server:
-    """The flavour's server, emptied."""
+def server(request: pytest.FixtureRequest, servers: Servers, clusters: Clusters) -> Server | Cluster:
+    """The flavour's server or cluster, emptied."""
     if "combination" in request.fixturenames:
         name = request.getfixturevalue("combination")[0]
     else:
         name = request.getfixturevalue("flavour")
+    if name.startswith(CLUSTER):
+        return clusters.empty(name.removeprefix(CLUSTER))
     return servers.empty(name)
 
 
 @pytest.fixture
-def admin(server: Server) -> Iterator[redis.Redis]:
+def admin(server: Server | Cluster) -> Iterator[redis.Redis]:
     """A client for the server's own data. At the end of the test, every key must have an expiry."""
     with server.admin() as client:
         yield client
@@ -57,7 +65,9 @@ def admin(server: Server) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-async def opened(server: Server, admin: redis.Redis) -> AsyncIterator[Callable[..., Awaitable[Locks]]]:
+async def opened(
+    server: Server | Cluster, admin: redis.Redis
+) -> AsyncIterator[Callable[..., Awaitable[Locks]]]:
     """`await opened("blocking", namespace="x")`: one more client, closed with the test."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(32))
     async with AsyncExitStack() as stack:
@@ -83,7 +93,7 @@ async def rival(combination: tuple[str, str], opened: Callable[..., Awaitable[Lo
 @pytest.fixture
 async def every_side(flavour: str, opened: Callable[..., Awaitable[Locks]]) -> dict[str, Locks]:
     """Every side at once, by name."""
-    return {side: await opened(side) for side in SIDES}
+    return {side: await opened(side) for side in sides_of(flavour)}
 
 
 @pytest.fixture

@@ -85,6 +85,7 @@ async def test_a_wait_for_a_held_lock_ends_after_about_the_wait(on_every_side):
     await on_every_side(behaviour)
 
 
+@pytest.mark.clustered
 async def test_a_waiter_gets_the_lock_when_it_is_released(locks, rival, admin):
     first = await locks.acquire("a")
     admin.config_resetstat()
@@ -135,6 +136,7 @@ TOKEN = "c0ffee" + "0" * 26
 
 
 @pytest.mark.decoded
+@pytest.mark.clustered
 async def test_a_repeated_token_gets_the_same_fence_and_the_remaining_time(locks):
     fence, remaining, _ = await locks.ask("a", TOKEN, ttl=300)
     assert remaining == 300
@@ -184,6 +186,7 @@ async def test_fences_grow_over_release_expiry_and_take(locks, rival):
     assert fences == sorted(set(fences))
 
 
+@pytest.mark.clustered
 async def test_fences_grow_after_the_loss_of_all_data(locks, admin):
     first = await locks.acquire("a")
     admin.flushall()
@@ -316,6 +319,7 @@ LOOKALIKES = [
 
 
 @pytest.mark.decoded
+@pytest.mark.clustered
 async def test_similar_names_are_different_locks(locks, admin):
     leases = {}
     for name in LOOKALIKES:
@@ -386,6 +390,7 @@ async def test_a_key_that_holds_something_else_is_refused_and_left_alone(locks, 
 
 
 @pytest.mark.decoded
+@pytest.mark.clustered
 async def test_scripts_that_were_flushed_are_sent_again(locks, admin):
     for _ in range(2):
         admin.script_flush()
@@ -402,6 +407,7 @@ async def test_scripts_that_were_flushed_are_sent_again(locks, admin):
 
 
 @pytest.mark.decoded
+@pytest.mark.clustered
 async def test_a_batch_of_renewals_survives_a_script_flush(locks, admin):
     leases = [await locks.acquire(f"lock-{number}") for number in range(20)]
     admin.script_flush()

@@ -12,6 +12,7 @@ from tests.contract.queues import LONG
 from leasehold import LeaseLost, LockBusy
 
 
+@pytest.mark.clustered
 async def test_a_holder_on_one_side_is_seen_and_respected_on_every_other(every_side):
     for side, locks in every_side.items():
         lease = await locks.acquire("a", ttl=20, holder={"side": side})
@@ -24,6 +25,7 @@ async def test_a_holder_on_one_side_is_seen_and_respected_on_every_other(every_s
         await lease.release()
 
 
+@pytest.mark.clustered
 async def test_a_take_on_one_side_ends_the_lease_on_every_other(every_side):
     fences = []
     for (_, one), (_, other) in permutations(every_side.items(), 2):

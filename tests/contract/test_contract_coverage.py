@@ -6,12 +6,21 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tests.contract.clients import DECODED, SIDES, keys_that_stay
+from tests.contract.clients import CLUSTER, CLUSTERS, DECODED, SIDES, flavours, keys_that_stay, sides_of
 from tests.support.servers import SERVERS
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 ROOT = Path(__file__).parents[2]
-FLAVOURS = {"valkey9", "redis62", "redis7"}
+FLAVOURS = {
+    "valkey9",
+    "redis62",
+    "redis7",
+    *(f"{CLUSTER}{name}" for name in ("valkey9", "redis62", "redis7")),
+}
 TWO = frozenset({"valkey9", "redis62"})
 """The flavours of the example suites here, independent of this run."""
 
@@ -48,11 +57,15 @@ def is_decoded(node_id: str) -> bool:
     return combination is not None and combination[1] in DECODED
 
 
+def is_clustered(node_id: str) -> bool:
+    return node_id.partition("[")[2].startswith(CLUSTER)
+
+
 def what_is_missing(
-    node_ids: list[str], flavours: set[str] = frozenset(SERVERS), sides: tuple[str, ...] = SIDES
+    node_ids: list[str], flavours: Iterable[str] = SERVERS, sides: tuple[str, ...] = SIDES
 ) -> list[str]:
     """A sentence for each missing combination."""
-    wanted = {(flavour, side) for flavour in flavours for side in sides}
+    wanted = {(flavour, side) for flavour in flavours for side in sides if side in sides_of(flavour)}
     missing = [
         f"{test} does not run on {flavour} by {side}"
         for test, found in combinations_by_test(node_ids).items()
@@ -61,7 +74,7 @@ def what_is_missing(
     missing += [
         f"{test} does not run on {flavour}"
         for test, found in flavours_by_test(node_ids).items()
-        for flavour in sorted(flavours - found)
+        for flavour in sorted({*flavours} - found)
     ]
     covered = set().union(*combinations_by_test(node_ids).values(), set())
     missing += [f"nothing runs on {flavour} by {side}" for flavour, side in sorted(wanted - covered)]
@@ -69,18 +82,24 @@ def what_is_missing(
 
 
 def what_is_missing_without_full(
-    node_ids: list[str], flavours: frozenset[str] = frozenset(SERVERS)
+    node_ids: list[str], flavours: Iterable[str] = SERVERS, clusters: Iterable[str] = CLUSTERS
 ) -> list[str]:
-    """The same for a run without `--full`, in which only marked tests run by the decoded ways in."""
-    plain = [node_id for node_id in node_ids if not is_decoded(node_id)]
+    """The same for a run without `--full`, in which only marked tests run by the decoded ways in, and on clusters."""
+    clustered = [node_id for node_id in node_ids if is_clustered(node_id)]
     decoded = [node_id for node_id in node_ids if is_decoded(node_id)]
+    plain = [node_id for node_id in node_ids if not is_decoded(node_id) and not is_clustered(node_id)]
     modules = {node_id.partition("::")[0] for node_id in combinations_by_test(plain)}
     return [
         *what_is_missing(plain, flavours, tuple(side for side in SIDES if side not in DECODED)),
         *what_is_missing(decoded, flavours, DECODED),
+        *what_is_missing(clustered, clusters),
         *(
             f"no reply is decoded in {module}"
             for module in sorted(modules - {node_id.partition("::")[0] for node_id in decoded})
+        ),
+        *(
+            f"nothing in {module} runs on a cluster"
+            for module in sorted(modules - {node_id.partition("::")[0] for node_id in clustered})
         ),
     ]
 
@@ -107,17 +126,21 @@ def collect(*options: str) -> list[str]:
     return [line for line in finished.stdout.splitlines() if "::test_" in line]
 
 
+A_CLUSTER = f"{CLUSTER}valkey9"
+
+
 def suite(sides: tuple[str, ...] = SIDES) -> list[str]:
     """A suite of two behaviours, one for each side and one for all at once."""
     return [
         *(f"tests/a.py::test_a[{flavour}-{side}]" for flavour in sorted(TWO) for side in sides),
-        *(f"tests/a.py::test_b[{flavour}]" for flavour in sorted(TWO)),
+        *(f"tests/a.py::test_a[{A_CLUSTER}-{side}]" for side in sides_of(A_CLUSTER)),
+        *(f"tests/a.py::test_b[{flavour}]" for flavour in (*sorted(TWO), A_CLUSTER)),
     ]
 
 
 def test_every_behaviour_runs_on_every_flavour_and_every_side() -> None:
     collected = collect("--full")
-    assert what_is_missing(collected) == []
+    assert what_is_missing(collected, flavours(clustered=True)) == []
     assert len(combinations_by_test(collected)) >= 40
     assert len(flavours_by_test(collected)) >= 5
 
@@ -127,6 +150,7 @@ def test_without_full_every_behaviour_runs_on_every_flavour_and_marked_ones_also
     assert what_is_missing_without_full(collected) == []
     assert len(combinations_by_test(collected)) >= 40
     assert len(combinations_by_test([node_id for node_id in collected if is_decoded(node_id)])) >= 25
+    assert len(combinations_by_test([node_id for node_id in collected if is_clustered(node_id)])) >= 20
 
 
 def test_the_sides_are_the_documented_ones() -> None:
@@ -154,13 +178,27 @@ def test_a_missing_flavour_is_found() -> None:
 
 
 def test_a_missing_combination_is_found_without_full() -> None:
-    assert what_is_missing_without_full(suite(), TWO) == []
+    assert what_is_missing_without_full(suite(), TWO, {A_CLUSTER}) == []
     assert "no reply is decoded in tests/a.py" in what_is_missing_without_full(
         suite(("async", "blocking")), TWO
     )
     lacking = [n for n in suite() if n != "tests/a.py::test_a[valkey9-blocking-redis-decoded]"]
     assert "tests/a.py::test_a does not run on valkey9 by blocking-redis-decoded" in (
         what_is_missing_without_full(lacking, TWO)
+    )
+
+
+def test_a_missing_cluster_is_found() -> None:
+    assert what_is_missing(suite(), {*TWO, A_CLUSTER}) == []
+    (complaint,) = what_is_missing(
+        [n for n in suite() if n != f"tests/a.py::test_b[{A_CLUSTER}]"], {*TWO, A_CLUSTER}
+    )
+    assert complaint == f"tests/a.py::test_b does not run on {A_CLUSTER}"
+    without = [node_id for node_id in suite() if not is_clustered(node_id)]
+    assert "nothing in tests/a.py runs on a cluster" in what_is_missing_without_full(without, TWO, ())
+    lacking = [n for n in suite() if n != f"tests/a.py::test_a[{A_CLUSTER}-blocking]"]
+    assert f"tests/a.py::test_a does not run on {A_CLUSTER} by blocking" in (
+        what_is_missing_without_full(lacking, TWO, {A_CLUSTER})
     )
 
 

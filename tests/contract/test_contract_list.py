@@ -53,6 +53,7 @@ async def names_of(locks, pattern="*"):
 
 
 @pytest.mark.decoded
+@pytest.mark.clustered
 async def test_locks_are_listed_by_pattern(locks, rival):
     for name in ("deal:1", "deal:2", "deal:30", "doc:1", "Deal:1", "deal"):
         await rival.acquire(name, ttl=60)
@@ -80,6 +81,7 @@ async def test_without_a_pattern_all_are_listed(locks):
 
 
 @pytest.mark.decoded
+@pytest.mark.clustered
 async def test_the_list_shows_the_same_as_inspect(locks, rival):
     asked_at = time.time()
     lease = await locks.acquire("writer", ttl=60, holder={"user": "alice"})
@@ -165,6 +167,7 @@ async def test_a_star_matches_any_characters(locks, rival):
         assert await names_of(rival, "*\n*") == ["a\nb"]
 
 
+@pytest.mark.clustered
 async def test_more_than_fits_on_a_page(every_side):
     """Several thousand, from every side, each once."""
     names = [f"lock-{number:04}" for number in range(2_500)]
@@ -185,6 +188,7 @@ async def test_more_than_fits_on_a_page(every_side):
         await scope.__aexit__(None, None, None)
 
 
+@pytest.mark.clustered
 async def test_a_lock_that_is_there_all_the_time_is_listed_while_others_come_and_go(locks, rival):
     staying = [f"stays-{number}" for number in range(200)]
     is_over = False

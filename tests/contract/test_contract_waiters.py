@@ -30,6 +30,7 @@ RARELY = {"retry_interval": 5}
 
 
 @pytest.mark.decoded
+@pytest.mark.clustered
 async def test_a_release_hands_the_lock_to_the_first_waiter(locks, rival):
     held = await locks.acquire("a", ttl=30)
     first = await join(rival, "a", holder="first")
@@ -285,6 +286,7 @@ async def test_closing_the_client_ends_the_waiting(combination, opened, locks):
 # Notifications
 
 
+@pytest.mark.clustered
 async def test_a_waiter_is_notified_and_need_not_poll(combination, opened, locks, admin):
     """Sides without notifications poll instead; every other test covers that."""
     slow = await opened(combination[1], retry_interval=200)
@@ -336,6 +338,7 @@ async def is_waited_for(locks, name, waiting):
     return waiting.done() or (await locks.inspect(name)).waiters == 1
 
 
+@pytest.mark.clustered
 async def test_waiting_survives_a_script_flush(locks, rival, admin):
     held = await locks.acquire("a", ttl=30)
     waiting = await join(rival, "a")

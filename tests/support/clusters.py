@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import socket
 from binascii import crc_hqx
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 import redis
+from redis.cluster import ClusterNode
 
 from tests.support.eventually import eventually
 from tests.support.servers import ADMIN_PASSWORD, ADMIN_USER, Server, reserve_port
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 SLOTS = 16384
 _BUS = 10_000
@@ -67,6 +69,35 @@ class Node(Server):
         finally:
             for each in unsuitable:
                 each.close()
+
+
+class ClusterAdmin(redis.RedisCluster):
+    """A client for the data of all nodes. What redis-py asks of one node only is asked of all primaries here."""
+
+    def keys(self, *args: Any, **_: Any) -> list[bytes]:
+        return [key for found in self._of_all(lambda node: node.keys(*args)) for key in found]
+
+    def dbsize(self, **_: Any) -> int:
+        return sum(self._of_all(lambda node: node.dbsize()))
+
+    def config_resetstat(self, **_: Any) -> None:
+        self._of_all(lambda node: node.config_resetstat())
+
+    def pubsub_numsub(self, *channels: str, **_: Any) -> list[tuple[bytes, int]]:
+        counts = self._of_all(lambda node: dict(node.pubsub_numsub(*channels)))
+        return [(channel, sum(each[channel] for each in counts)) for channel in map(str.encode, channels)]
+
+    def info(self, section: str, **_: Any) -> dict[str, Any]:
+        """Only for the numbers of calls of each command."""
+        assert section == "commandstats"
+        calls = Counter[str]()
+        for found in self._of_all(lambda node: node.info(section)):
+            for command, stats in found.items():
+                calls[command] += stats["calls"]
+        return {command: {"calls": count} for command, count in calls.items()}
+
+    def _of_all(self, ask: Callable[[redis.Redis], Any]) -> list[Any]:
+        return [ask(self.get_redis_connection(node)) for node in self.get_primaries()]
 
 
 class Cluster:
@@ -138,6 +169,15 @@ class Cluster:
     def _is_ok(self, node: Node) -> bool:
         lines = node.call("CLUSTER", "INFO").decode().splitlines()
         return {"cluster_state:ok", f"cluster_slots_ok:{SLOTS}"} <= set(lines)
+
+    def admin(self, **options: Any) -> ClusterAdmin:
+        """A client with all rights for the data of all nodes. Close it (`with cluster.admin() as r`)."""
+        return ClusterAdmin(
+            startup_nodes=[ClusterNode("127.0.0.1", self.primaries[0].port)],
+            username=ADMIN_USER,
+            password=ADMIN_PASSWORD,
+            **options,
+        )
 
     # Slots
 
