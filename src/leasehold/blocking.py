@@ -437,7 +437,7 @@ def connect(
     """Return a blocking client for the store at ``url``, or for an embedded Valkey without one.
 
     The arguments are those of `leasehold.connect`. Each thread with a request under way uses a socket of its own;
-    ``max_connections`` limits their number.
+    ``max_connections`` limits their number, to each node if the store is a cluster.
     """
     options = check_options(
         url,

@@ -389,12 +389,13 @@ def connect(
 ) -> Client:
     """Return a client for the store at ``url``, or for an embedded Valkey without one.
 
-    ``redis://``, ``valkey://``, ``rediss://`` and ``valkeys://`` (TLS), ``unix://``. Nothing is sent
+    ``redis://``, ``valkey://``, ``rediss://`` and ``valkeys://`` (TLS), ``unix://``, and of several servers
+    ``redis+sentinel://`` and ``redis+cluster://`` (with TLS ``rediss+…``); docs/service.md has their options. Nothing is sent
     before the first use; ``async with`` makes sure that the store can be reached. ``timeout`` is for each
     reply, ``retry_interval`` the longest pause while waiting for a lock. ``data_dir`` is where the
     embedded server keeps its data: by default the user's data directory, whose server all programs of this user share (it is
     logged at INFO which one it is). A server that evicts keys is refused unless ``allow_eviction``.
-    ``max_connections`` limits the sockets of the blocking client; this one always uses one.
+    ``max_connections`` limits the sockets of the blocking client; this one always uses one to each server.
     """
     options = check_options(
         url,
