@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasehold.errors import StoreError, StoreRefused, StoreUnavailable
 from leasehold.valkey.transport import error_mapping
+from leasehold.valkey.transport.cluster.slots import SLOTS
 from leasehold.valkey.transport.handshake import parse_info
 from leasehold.valkey.transport.server_clock import ServerClock
 from leasehold.valkey.transport.server_list import PART_OF_TIMEOUT, ServerList, connect
@@ -93,19 +94,23 @@ class SlotMapReader:
         return self._nodes.node_at(host.decode() if host else asked.host, port)
 
 
-def check_state(node: object, info: Reply) -> None:
+def check_state(node: object, info: Reply, *, is_complete: bool = False) -> None:
     """Raise `StoreUnavailable` if this node, by its reply to CLUSTER INFO, cannot serve its slots.
 
-    Then its map is not to be trusted either: it may be cut off from a cluster that goes on without it.
+    Then its map is not to be trusted either: it may be cut off from a cluster that goes on without it. With ``is_complete``
+    every slot must be served, also in a cluster that works without that.
     """
     if isinstance(info, StoreError):
         raise info
     if isinstance(info, Exception):
         raise _refusal(node, info)
     facts = parse_info(info)
-    if facts.get("cluster_state") != "ok":
-        served = facts.get("cluster_slots_ok", "?")
-        raise StoreUnavailable(f"{node} says that the cluster is down ({served} of 16384 slots are served)")
+    is_down, served = facts.get("cluster_state") != "ok", facts.get("cluster_slots_ok", "?")
+    if is_down or (is_complete and served != str(SLOTS)):
+        state = "down" if is_down else "incomplete"
+        raise StoreUnavailable(
+            f"{node} says that the cluster is {state}: {served} of {SLOTS} slots are served"
+        )
 
 
 def _refusal(node: object, error: Exception) -> StoreError:

@@ -341,7 +341,8 @@ class ClusterTransport(Generic[N]):
     async def _check(self, endpoint: Endpoint, node: N) -> StoreError | None:
         is_known = node.facts is not None
         try:
-            check_state(endpoint, await (await node.get_connection()).call("CLUSTER", "INFO"))
+            info = await (await node.get_connection()).call("CLUSTER", "INFO")
+            check_state(endpoint, info, is_complete=True)
         except StoreError as error:
             self._report_lost(node)
             return error if is_known else _unreachable(endpoint, error)
