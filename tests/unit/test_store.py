@@ -45,6 +45,7 @@ class ScriptedTransport:
     keeps_order = True
     min_replicas = 0
     finds_primary = False
+    redirect = None
     channel = "c" * 16
 
     def listen(self, handle, on_gap):
@@ -64,8 +65,11 @@ class ScriptedTransport:
     def connection(self):
         return self
 
-    async def get_connection(self):
+    async def get_connection(self, name=None):
         return self
+
+    def is_one_step(self, names):
+        return True
 
     def now_ms(self):
         return 1_700_000_000_000

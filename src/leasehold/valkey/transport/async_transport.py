@@ -47,7 +47,7 @@ class AsyncTransport:
         self._clock = clock
         self._fraction = fraction
         self._check_loop = check_loop
-        self._handle_notification: Callable[[bytes], None] = lambda _payload: None
+        self._handle_notification: Callable[[bytes], None] | None = None
         self._on_gap: Callable[[], None] = lambda: None
         self._subscribers: dict[bytes, dict[Callable[[bytes], None], Callable[[], None]]] = {}
         self.channel = notifications.new_channel()
@@ -61,7 +61,7 @@ class AsyncTransport:
         self._announced: str | None = None
         self._is_closed = False
 
-    async def get_connection(self) -> _Opened:
+    async def get_connection(self, name: str | None = None) -> _Opened:  # noqa: ARG002 - one server keeps all
         """The open connection, or a new one."""
         if self.connection is not None:
             return self.connection
@@ -82,6 +82,15 @@ class AsyncTransport:
         return task.result()
 
     keeps_order = True
+    redirect = None
+
+    def part_of(self, name: str) -> object:  # noqa: ARG002 - one server keeps all
+        """See `Transport`."""
+        return None
+
+    def is_one_step(self, names: Sequence[str]) -> bool:  # noqa: ARG002 - one server keeps all
+        """See `Transport`."""
+        return True
 
     @property
     def finds_primary(self) -> bool:
@@ -279,7 +288,8 @@ class AsyncTransport:
         connection, facts = await self._open_one(endpoint, self._on_push)
         opened: _Opened = connection
         try:
-            await self._subscribe_on(connection, notifications.channel_name(self.channel))
+            if self._handle_notification is not None:
+                await self._subscribe_on(connection, notifications.channel_name(self.channel))
             for channel in tuple(self._subscribers):
                 await self._subscribe_on(connection, channel.decode())
             if self.min_replicas:
@@ -336,7 +346,8 @@ class AsyncTransport:
         match push:
             case [b"message", channel, payload]:
                 for handle in self._subscribers.get(channel) or (self._handle_notification,):
-                    handle(payload)
+                    if handle is not None:
+                        handle(payload)
             case _:
                 pass  # the confirmation of a subscription
 

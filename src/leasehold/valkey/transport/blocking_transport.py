@@ -124,7 +124,17 @@ class BlockingTransport:
         """
         self._handlers = handle, on_gap
 
-    async def get_connection(self) -> BlockingConnection:
+    redirect = None
+
+    def part_of(self, name: str) -> object:  # noqa: ARG002 - one server keeps all
+        """See `Transport`."""
+        return None
+
+    def is_one_step(self, names: Sequence[str]) -> bool:  # noqa: ARG002 - one server keeps all
+        """See `Transport`."""
+        return True
+
+    async def get_connection(self, name: str | None = None) -> BlockingConnection:  # noqa: ARG002 - one server keeps all
         """A connection for one exchange."""
         if self._is_closed:
             raise client_closed()

@@ -71,8 +71,8 @@ class ReplicatedConnection:
         return connection.run(command, name, arguments)
 
     def run_many(self, calls: Sequence[Call]) -> Awaitable[Sequence[Reply]]:
-        """See the protocol. The calls are of one command."""
-        if calls and calls[0].command.effect == "grant":
+        """See the protocol. The calls are of one command, but for what goes before each of them."""
+        if calls and calls[-1].command.effect == "grant":
             return self._acknowledged([command.pack(name, arguments) for command, name, arguments in calls])
         return self._plain.run_many(calls)
 
