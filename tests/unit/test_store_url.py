@@ -126,7 +126,7 @@ def test_a_url_with_a_cluster_names_some_nodes_each_once_and_one_login():
     assert isinstance(nodes, ClusterNodes)
     assert [(each.host, each.port) for each in nodes.seeds] == [("a", 6379), ("b", 7000), ("::1", 6379)]
     assert {(each.username, each.password, each.tls) for each in nodes.seeds} == {("alice", SECRET, None)}
-    assert str(nodes) == "a:6379,b:7000,::1:6379"
+    assert str(nodes) == "a:6379,b:7000,[::1]:6379"
     assert str(nodes.node_at("c", 7)) == "c:7"
 
 
