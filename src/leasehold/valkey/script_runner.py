@@ -78,7 +78,9 @@ class ScriptRunner:
             # nothing may be granted over this connection again.
             self._transport.reset()
         if code in {"READONLY", "NOREPLICAS"} and self._transport.finds_primary:
-            raise error_mapping.no_reply(f"this server is no longer the primary, or has too few replicas ({code})", reply)
+            raise error_mapping.no_reply(
+                f"this server is no longer the primary, or has too few replicas ({code})", reply
+            )
         raise error_mapping.from_reply(str(reply), reply)
 
 
