@@ -8,8 +8,12 @@ local function own_number(count, floor)
   if type(info) ~= 'string' then return count end
   local at = string.find(info, 'master_replid:', 1, true)
   if not at then return count end
-  local own, former = tonumber(string.sub(info, at + 14, at + 15), 16), string.match(info, 'master_replid2:(%x%x)', at)
-  if former and own % 64 == tonumber(former, 16) % 64 then own = own + 1 end
+  local own = tonumber(string.sub(info, at + 14, at + 15), 16)
+  -- Without an offset it was never promoted, and the former id is all zeros.
+  if not string.find(info, 'second_repl_offset:-1', at, true) then
+    local former = tonumber(string.match(info, 'master_replid2:(%x%x)', at), 16)
+    if own % 64 == former % 64 then own = own + 1 end
+  end
   return count + (own - count) % 64
 end
 
