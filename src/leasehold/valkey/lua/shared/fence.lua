@@ -2,17 +2,17 @@
 -- the same fence, a server whose floor is written '@N' uses one number of every 64: that of its replication id, which a
 -- promotion changes. A floor that is far ahead of the clock is left as it is.
 local function own_number(count, floor)
-  if string.sub(floor, 1, 1) ~= '@' or count > now_us + 1000000000 then return count end
+  if string.sub(floor, 1, 1) ~= '@' or count > now_us + 100000000 then return count end
   local info = redis.pcall('INFO', 'replication')
   -- This user may lack the permission.
   if type(info) ~= 'string' then return count end
   local at = string.find(info, 'master_replid:', 1, true)
-  if not at then return count end
-  local own = tonumber(string.sub(info, at + 14, at + 15), 16)
+  local own = at and tonumber(string.sub(info, at + 14, at + 15), 16)
+  if not own then return count end
   -- Without an offset it was never promoted, and the former id is all zeros.
   if not string.find(info, 'second_repl_offset:-1', at, true) then
-    local former = tonumber(string.match(info, 'master_replid2:(%x%x)', at), 16)
-    if own % 64 == former % 64 then own = own + 1 end
+    local former = string.match(info, 'master_replid2:(%x%x)', at)
+    if former and own % 64 == tonumber(former, 16) % 64 then own = own + 1 end
   end
   return count + (own - count) % 64
 end
