@@ -215,6 +215,31 @@ async def test_a_promoted_replica_overtakes_its_former_primary_that_goes_on_gran
     assert grows(fences), fences
 
 
+@pytest.mark.parametrize("flavour", SERVERS)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_two_primaries_of_the_same_data_never_mint_the_same_fence(
+    own_server: Callable[..., Server], kind: str, flavour: str
+) -> None:
+    """Not even at the same microsecond: each has numbers of its own. A guard could not tell their holders apart."""
+    former, replica = own_server(flavour), own_server(flavour)
+    replica.replicate_from(former)
+    replica.wait_until_synced()
+    async with client(kind, former.url) as cut_off:
+        replica.promote()
+        async with client(kind, replica.url) as locks:
+            numbers = []
+            for side in (cut_off, locks):
+                fences = [fence for _ in range(5) for fence in (await take(side), await grant(side))]
+                expiring = await side.acquire("deal", ttl=0.2)
+                waited_for = await side.acquire("deal", ttl=20, wait=LIMIT)
+                await waited_for.release()
+                fences += [expiring.fence, waited_for.fence]
+                assert grows(fences), fences
+                numbers.append({fence % 64 for fence in fences})
+    assert [len(each) for each in numbers] == [1, 1], numbers
+    assert numbers[0] != numbers[1]
+
+
 async def take(locks: Any) -> int:
     lease = await locks.take("deal", ttl=20)
     await lease.release()
@@ -248,7 +273,10 @@ async def test_a_server_without_replicas_counts_by_one(
             kind,
             marks=[]
             if "redis-py" in kind
-            else pytest.mark.xfail(reason="the floor is read at connect, and here no client reconnects"),
+            else pytest.mark.xfail(
+                reason="the floor is read at connect, and here no client reconnects, but at times a second blocking one",
+                strict=False,
+            ),
         )
         for kind in KINDS
     ],

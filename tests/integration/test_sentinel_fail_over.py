@@ -181,6 +181,7 @@ async def test_a_former_primary_that_is_cut_off_but_alive_mints_no_later_fence(
         lost = await resource.lost(holds.acknowledged)
     await resource.client.aclose()
     both_sides = holds.windows[windows:]
+    assert len({fence for _, _, fence in holds.windows}) == len(holds.windows)
     print(
         f"cut off: {Holds(both_sides).overlaps()} overlaps in {len(both_sides)} holds, {holds.refused} refused, "
         f"{len(lost)} lost"

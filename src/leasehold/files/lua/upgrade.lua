@@ -34,7 +34,7 @@ local channel, ticket, _, public = read_rest(string.sub(record, 35))
 local holder = string.sub(public, string.find(public, ' ', 1, true) + 1)
 local last = redis.call('ZREVRANGE', readers, 0, 1, 'WITHSCORES')
 if #last == 2 then
-  count = new_fence(floor)
+  count = new_fence(fence, floor)
   redis.call('ZREM', readers, reader)
   redis.call('HDEL', people, reader)
   redis.call('DEL', upgrade)

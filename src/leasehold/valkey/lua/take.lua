@@ -27,7 +27,7 @@ if expect_fence ~= '' and tonumber(expect_fence) ~= held_fence then
 end
 
 -- Before any other write: a server that is out of memory refuses only the first such write of a script.
-count = new_fence(floor)
+count = new_fence(fence, floor)
 for _, hold in ipairs(held) do
   redis.call('HDEL', people, hold.token)
   redis.pcall('PUBLISH', 'leasehold:' .. hold.channel, 'taken ' .. hold.ticket)

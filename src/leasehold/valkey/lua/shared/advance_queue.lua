@@ -1,10 +1,3 @@
--- The next fence, by the clock every time: the floor may come from a connection older than a loss of the server's data.
-local function new_fence(floor)
-  local count = math.max(now_us, tonumber((string.gsub(floor, '^@', ''))), (redis.call('GET', fence) or 0) + 1)
-  redis.call('SET', fence, whole(count), 'EX', 172800)
-  return count
-end
-
 -- Grants the lock. A waiter first gets a short lease, the window within which it must claim the grant, so that a
 -- waiter that is gone delays the others no longer. The caller itself needs no claim.
 local function grant(count, token, asker, kind, channel, ticket, ttl_ms, holder)
@@ -50,7 +43,7 @@ local function advance_queue(asker, kind, rest, heard)
     elseif wants == 'x' and is_read then
       return is_granted
     else
-      grant(new_fence(floor), token, asker, wants, channel, ticket, ttl_ms, holder)
+      grant(new_fence(fence, floor), token, asker, wants, channel, ticket, ttl_ms, holder)
       is_granted = is_granted or token == asker
       if wants == 'x' then return is_granted end
       is_read = true
