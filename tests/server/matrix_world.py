@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import delete, select, update
 from tests.server.api import PASSWORD
 from tests.server.matrix import CALLERS, NO_LOGIN, ROLES, SIGNED_OUT, Operation, Place, Rule, Target
+from tests.support.eventually import eventually_async
 
 from leasehold.documents.state import Editor
 from leasehold.server.auth.cookies import CSRF, REFRESH
@@ -151,6 +152,9 @@ class World:
         if caller == SIGNED_OUT:
             headers = {"Authorization": f"Bearer {token.text}"}
             assert (await self._send("POST", "/api/auth/logout", headers=headers)).status_code == 204
+            # Stored behind the response, and a change that is compared later otherwise.
+            key = f"doc_lock:ended:{{{user.id}}}"
+            await eventually_async(lambda: self._store.zscore(key, active.login_id) is not None)
         return credentials
 
     async def sign_in_all(self) -> dict[str, Credentials]:
