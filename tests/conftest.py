@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from tests.support import hangs, leaks, shared_services
+from tests.support.clusters import Cluster
 from tests.support.postgres import PostgresAddress
 from tests.support.processes import Child
 from tests.support.proxy import FaultProxy
@@ -137,6 +138,48 @@ def servers() -> Iterator[Servers]:
     all_servers = Servers()
     yield all_servers
     all_servers.close()
+
+
+class Clusters:
+    """The session's clusters by flavour, started when first asked for. Slots may be moved, nodes must not be killed."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Cluster] = {}
+        self._used_by: dict[str, str] = {}
+
+    def empty(self, name: str) -> Cluster:
+        """The flavour's cluster without any data."""
+        cluster = self._running.get(name)
+        if cluster is None:
+            cluster = self._running[name] = Cluster(name).__enter__()
+        cluster.end_moves()
+        for node in cluster.nodes:
+            with node.admin(single_connection_client=True) as client:
+                if left := leaks.keys_without_expiry(client):
+                    last_user = self._used_by.get(name, "no test")
+                    leaks.note_leak(f"keys that never expire, of {last_user}: {', '.join(left[:5])}")
+                client.flushall()
+        self._used_by[name] = leaks.current_test()
+        return cluster
+
+    def close(self) -> None:
+        for name, cluster in self._running.items():
+            self.empty(name)
+            cluster.__exit__()
+
+
+@pytest.fixture(scope="session")
+def clusters() -> Iterator[Clusters]:
+    """`clusters.empty("redis62")`: one running cluster per flavour for the whole session."""
+    all_clusters = Clusters()
+    yield all_clusters
+    all_clusters.close()
+
+
+@pytest.fixture
+def cluster(clusters: Clusters) -> Cluster:
+    """The session's cluster of Valkey 9, emptied."""
+    return clusters.empty("valkey9")
 
 
 @pytest.fixture

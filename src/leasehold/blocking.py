@@ -19,6 +19,7 @@ from leasehold.runtime.randomness import SystemRandom
 from leasehold.runtime.thread_runtime import ThreadClock, ThreadConcurrency
 from leasehold.valkey.options import check_options
 from leasehold.valkey.transport.blocking_transport import BlockingTransport
+from leasehold.valkey.transport.cluster.transport import over_cluster
 
 if TYPE_CHECKING:
     import ssl
@@ -406,7 +407,7 @@ class Client:
 
     def list(self, pattern: str = "*") -> Iterator[LockInfo]:
         """List the locks whose names match ``pattern``; see `leasehold.client.Client.list`."""
-        cursor = 0
+        cursor: object = 0
         while True:
             cursor, found = run_sync(self._engine.page(pattern, cursor))
             yield from found
@@ -436,7 +437,7 @@ def connect(
     """Return a blocking client for the store at ``url``, or for an embedded Valkey without one.
 
     The arguments are those of `leasehold.connect`. Each thread with a request under way uses a socket of its own;
-    ``max_connections`` limits their number.
+    ``max_connections`` limits their number, to each node if the store is a cluster.
     """
     options = check_options(
         url,
@@ -447,8 +448,13 @@ def connect(
         allow_eviction=allow_eviction,
         max_connections=max_connections,
     )
-    transport = BlockingTransport(
-        options, clock=clock.now, fraction=SystemRandom().fraction, concurrency=ThreadConcurrency()
+    fraction, concurrency = SystemRandom().fraction, ThreadConcurrency()
+    transport = over_cluster(
+        options,
+        lambda node: BlockingTransport(node, clock=clock.now, fraction=fraction, concurrency=concurrency),
+        clock=ThreadClock(),
+        fraction=fraction,
+        concurrency=concurrency,
     )
     return Client(
         transport,

@@ -18,6 +18,7 @@ from leasehold.runtime.asyncio_runtime import AsyncioClock, AsyncioConcurrency
 from leasehold.runtime.randomness import SystemRandom
 from leasehold.valkey.options import check_options
 from leasehold.valkey.transport.async_transport import AsyncTransport
+from leasehold.valkey.transport.cluster.transport import over_cluster
 
 if TYPE_CHECKING:
     import ssl
@@ -358,7 +359,7 @@ class Client(AsyncOnly):
         in small steps, so that other clients are not delayed. A lock that exists all the time is listed, once or,
         rarely, twice; one that comes or goes in between may or may not be.
         """
-        cursor = 0
+        cursor: object = 0
         while True:
             cursor, found = await self._engine.page(pattern, cursor)
             for info in found:
@@ -388,13 +389,13 @@ def connect(
 ) -> Client:
     """Return a client for the store at ``url``, or for an embedded Valkey without one.
 
-    ``redis://``, ``valkey://``, ``rediss://`` and ``valkeys://`` (TLS), ``unix://``, and with sentinels
-    ``redis+sentinel://host1,host2,host3/service`` (``rediss+sentinel://``). Nothing is sent before the first use;
-    ``async with`` makes sure that the store can be reached. ``timeout`` is for each
+    ``redis://``, ``valkey://``, ``rediss://`` and ``valkeys://`` (TLS), ``unix://``, and of several servers
+    ``redis+sentinel://`` and ``redis+cluster://`` (with TLS ``rediss+…``); docs/service.md has their options. Nothing is sent
+    before the first use; ``async with`` makes sure that the store can be reached. ``timeout`` is for each
     reply, ``retry_interval`` the longest pause while waiting for a lock. ``data_dir`` is where the
     embedded server keeps its data: by default the user's data directory, whose server all programs of this user share (it is
     logged at INFO which one it is). A server that evicts keys is refused unless ``allow_eviction``.
-    ``max_connections`` limits the sockets of the blocking client; this one always uses one.
+    ``max_connections`` limits the sockets of the blocking client; this one always uses one to each server.
     """
     options = check_options(
         url,
@@ -406,8 +407,13 @@ def connect(
         max_connections=max_connections,
     )
     concurrency = AsyncioConcurrency()
-    transport = AsyncTransport(
-        options, clock=clock.now, fraction=SystemRandom().fraction, check_loop=concurrency.check
+    fraction = SystemRandom().fraction
+    transport = over_cluster(
+        options,
+        lambda node: AsyncTransport(node, clock=clock.now, fraction=fraction, check_loop=concurrency.check),
+        clock=AsyncioClock(),
+        fraction=fraction,
+        concurrency=concurrency,
     )
     return Client(
         transport,

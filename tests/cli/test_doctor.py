@@ -83,6 +83,17 @@ def test_a_replica_is_a_problem(cli_for: Callable[[str], Cli], own_server: Calla
     assert "read-only replica" in found["scripts"]["value"]
 
 
+def test_fewer_replicas_than_min_replicas_are_a_problem(
+    cli_for: Callable[[str], Cli], valkey: Server
+) -> None:
+    answer = cli_for(f"{valkey.url}?min_replicas=2").inside("doctor", "--json")
+    assert answer.code == 1
+    found = findings(answer)
+    assert found["role"]["value"] == "primary, replicas: 0, min_replicas: 2"
+    assert found["scripts"]["status"] == "problem"
+    assert "not replicated" in found["scripts"]["value"]
+
+
 def test_a_user_without_permission_to_run_scripts_is_a_problem(
     cli_for: Callable[[str], Cli], own_server: Callable[..., Server]
 ) -> None:

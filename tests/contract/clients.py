@@ -25,6 +25,7 @@ from leasehold.valkey.transport.redis_py import AsyncRedisPyTransport, BlockingR
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
+    from tests.support.clusters import Cluster
     from tests.support.sentinels import Monitored
 
     from leasehold.core.replies import LockInfo
@@ -43,8 +44,11 @@ DECODED = tuple(side for side in SIDES if side.endswith("-decoded"))
 """The sides that differ from another one only in the decoding of replies."""
 
 
-TOPOLOGIES = ("sentinel",)
+TOPOLOGIES = ("sentinel", "cluster")
 """Stores of more than one server, of Valkey 9. They take the place of a flavour."""
+
+ALL_TOPOLOGIES = (*TOPOLOGIES, "cluster_redis62")
+"""Those of a run with `--full`."""
 
 OURS = ("async", "blocking")
 """The sides that know topologies."""
@@ -52,19 +56,19 @@ OURS = ("async", "blocking")
 
 def sides_of(flavour: str) -> tuple[str, ...]:
     """The sides that can use servers of this flavour, or a topology."""
-    return OURS if flavour in TOPOLOGIES else SIDES
+    return OURS if flavour in ALL_TOPOLOGIES else SIDES
 
 
-def stores(*, topologies: bool) -> tuple[str, ...]:
-    """The flavours of servers, and the topologies if wanted."""
-    return (*SERVERS, *TOPOLOGIES) if topologies else SERVERS
+def stores(topologies: Iterable[str]) -> tuple[str, ...]:
+    """The flavours of servers, and these topologies."""
+    return (*SERVERS, *topologies)
 
 
-def combinations(*, decoded: bool, topologies: bool) -> list[tuple[str, str]]:
+def combinations(topologies: Iterable[str], *, decoded: bool) -> list[tuple[str, str]]:
     """Stores and sides for one behaviour; without the decoded sides, if it decodes no new kind of reply."""
     return [
         (store, side)
-        for store in stores(topologies=topologies)
+        for store in stores(topologies)
         for side in sides_of(store)
         if decoded or side not in DECODED
     ]
@@ -174,7 +178,7 @@ class Locks:
         """Waits until this side is subscribed: a blocking client subscribes after its first command."""
         channel = channel_name(self.client.store_access.transport.channel)
         if self.receives_notifications:
-            await eventually_async(lambda: dict(admin.pubsub_numsub(channel))[channel.encode()] == 1)
+            await eventually_async(lambda: [count for _, count in admin.pubsub_numsub(channel)] == [1])
 
     async def ask(
         self,
@@ -207,7 +211,7 @@ class Locks:
 
 
 @asynccontextmanager
-async def open_side(side: str, server: Server | Monitored, **options: Any) -> AsyncIterator[Locks]:
+async def open_side(side: str, server: Server | Monitored | Cluster, **options: Any) -> AsyncIterator[Locks]:
     """Opens a client of the kind that `side` names, and closes it with everything that it opened."""
     decoded = side.endswith("-decoded")
     options = {"timeout": LIMIT} | options  # no test here is about a silent store

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.contract.clients import (
+    ALL_TOPOLOGIES,
     TOPOLOGIES,
     Locks,
     combinations,
@@ -23,18 +24,23 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     import redis
-    from tests.conftest import Servers
+    from tests.conftest import Clusters, Servers
+    from tests.support.clusters import Cluster
     from tests.support.servers import Server
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "combination" in metafunc.fixturenames:
-        wanted = combinations(decoded=_runs("decoded", metafunc), topologies=_runs("topologies", metafunc))
+        wanted = combinations(_topologies(metafunc), decoded=_runs("decoded", metafunc))
         metafunc.parametrize("combination", wanted, ids="-".join, indirect=True)
     elif "flavour" in metafunc.fixturenames:
-        metafunc.parametrize(
-            "flavour", stores(topologies=_runs("topologies", metafunc)), indirect=True, scope="function"
-        )
+        metafunc.parametrize("flavour", stores(_topologies(metafunc)), indirect=True, scope="function")
+
+
+def _topologies(metafunc: pytest.Metafunc) -> tuple[str, ...]:
+    if metafunc.config.getoption("--full"):
+        return ALL_TOPOLOGIES
+    return TOPOLOGIES if _runs("topologies", metafunc) else ()
 
 
 def _runs(marker: str, metafunc: pytest.Metafunc) -> bool:
@@ -59,45 +65,50 @@ def flavour(request: pytest.FixtureRequest) -> str:
 class Topologies:
     """The stores of more than one server, started when first asked for."""
 
-    def __init__(self, made: ExitStack) -> None:
+    def __init__(self, made: ExitStack, clusters: Clusters) -> None:
         self._made = made
-        self._running: dict[str, Monitored] = {}
+        self._clusters = clusters
+        self._monitored: Monitored | None = None
 
-    def empty(self, name: str) -> Monitored:
+    def empty(self, name: str) -> Monitored | Cluster:
         """The topology without any data."""
-        if name not in self._running:
-            self._running[name] = self._made.enter_context(Monitored())
-        self._running[name].primary.call("FLUSHALL")
-        return self._running[name]
+        if name == "cluster":
+            return self._clusters.empty("valkey9")
+        if name == "cluster_redis62":
+            return self._clusters.empty("redis62")
+        if self._monitored is None:
+            self._monitored = self._made.enter_context(Monitored())
+        self._monitored.primary.call("FLUSHALL")
+        return self._monitored
 
 
 @pytest.fixture(scope="session")
-def topologies() -> Iterator[Topologies]:
+def topologies(clusters: Clusters) -> Iterator[Topologies]:
     """One of each for all tests of this process."""
     with ExitStack() as made:
-        yield Topologies(made)
+        yield Topologies(made, clusters)
 
 
 @pytest.fixture
-def store(request: pytest.FixtureRequest, servers: Servers) -> Server | Monitored:
+def store(request: pytest.FixtureRequest, servers: Servers) -> Server | Monitored | Cluster:
     """The store under test, emptied."""
     if "combination" in request.fixturenames:
         name = request.getfixturevalue("combination")[0]
     else:
         name = request.getfixturevalue("flavour")
-    if name in TOPOLOGIES:
+    if name in ALL_TOPOLOGIES:
         return request.getfixturevalue("topologies").empty(name)
     return servers.empty(name)
 
 
 @pytest.fixture
-def server(store: Server | Monitored) -> Server:
-    """The server that has the data."""
+def server(store: Server | Monitored | Cluster) -> Server | Cluster:
+    """The server that has the data; all of those of a cluster."""
     return store.primary if isinstance(store, Monitored) else store
 
 
 @pytest.fixture
-def admin(server: Server) -> Iterator[redis.Redis]:
+def admin(server: Server | Cluster) -> Iterator[redis.Redis]:
     """A client for the server's own data. At the end of the test, every key must have an expiry."""
     with server.admin() as client:
         yield client
@@ -106,7 +117,7 @@ def admin(server: Server) -> Iterator[redis.Redis]:
 
 @pytest.fixture
 async def opened(
-    store: Server | Monitored, admin: redis.Redis
+    store: Server | Monitored | Cluster, admin: redis.Redis
 ) -> AsyncIterator[Callable[..., Awaitable[Locks]]]:
     """`await opened("blocking", namespace="x")`: one more client, closed with the test."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(32))

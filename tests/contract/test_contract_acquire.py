@@ -137,6 +137,7 @@ TOKEN = "c0ffee" + "0" * 26
 
 
 @pytest.mark.decoded
+@pytest.mark.topologies
 async def test_a_repeated_token_gets_the_same_fence_and_the_remaining_time(locks):
     fence, remaining, _ = await locks.ask("a", TOKEN, ttl=300)
     assert remaining == 300
@@ -320,6 +321,7 @@ LOOKALIKES = [
 
 
 @pytest.mark.decoded
+@pytest.mark.topologies
 async def test_similar_names_are_different_locks(locks, admin):
     leases = {}
     for name in LOOKALIKES:
@@ -390,6 +392,7 @@ async def test_a_key_that_holds_something_else_is_refused_and_left_alone(locks, 
 
 
 @pytest.mark.decoded
+@pytest.mark.topologies
 async def test_scripts_that_were_flushed_are_sent_again(locks, admin):
     for _ in range(2):
         admin.script_flush()

@@ -25,6 +25,7 @@ async def test_a_holder_on_one_side_is_seen_and_respected_on_every_other(every_s
         await lease.release()
 
 
+@pytest.mark.topologies
 async def test_a_take_on_one_side_ends_the_lease_on_every_other(every_side):
     fences = []
     for (_, one), (_, other) in permutations(every_side.items(), 2):

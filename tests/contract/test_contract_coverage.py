@@ -7,11 +7,20 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from tests.contract.clients import DECODED, OURS, SIDES, TOPOLOGIES, keys_that_stay, sides_of, stores
+from tests.contract.clients import (
+    ALL_TOPOLOGIES,
+    DECODED,
+    OURS,
+    SIDES,
+    TOPOLOGIES,
+    keys_that_stay,
+    sides_of,
+    stores,
+)
 from tests.support.servers import SERVERS
 
 ROOT = Path(__file__).parents[2]
-FLAVOURS = {"valkey9", "redis62", "redis7", *TOPOLOGIES}
+FLAVOURS = {"valkey9", "redis62", "redis7", *ALL_TOPOLOGIES}
 TWO = frozenset({"valkey9", "redis62"})
 """The flavours of the example suites here, independent of this run."""
 
@@ -49,7 +58,7 @@ def is_decoded(node_id: str) -> bool:
 
 
 def is_on_topology(node_id: str) -> bool:
-    return node_id.partition("[")[2].partition("-")[0].rstrip("]") in TOPOLOGIES
+    return node_id.partition("[")[2].partition("-")[0].rstrip("]") in ALL_TOPOLOGIES
 
 
 def what_is_missing(
@@ -128,7 +137,7 @@ def suite(sides: tuple[str, ...] = SIDES) -> list[str]:
 
 def test_every_behaviour_runs_on_every_flavour_every_side_and_every_topology() -> None:
     collected = collect("--full")
-    assert what_is_missing(collected, set(stores(topologies=True))) == []
+    assert what_is_missing(collected, set(stores(ALL_TOPOLOGIES))) == []
     assert len(combinations_by_test(collected)) >= 40
     assert len(flavours_by_test(collected)) >= 5
 
@@ -177,8 +186,11 @@ def test_a_missing_combination_is_found_without_full() -> None:
 
 def test_a_missing_topology_is_found() -> None:
     everywhere = {*TWO, *TOPOLOGIES}
-    assert what_is_missing([*suite(), "tests/a.py::test_b[sentinel]"], everywhere) == []
-    assert what_is_missing(suite(), everywhere) == ["tests/a.py::test_b does not run on sentinel"]
+    rest = [f"tests/a.py::test_b[{topology}]" for topology in TOPOLOGIES]
+    assert what_is_missing([*suite(), *rest], everywhere) == []
+    assert what_is_missing([*suite(), *rest[1:]], everywhere) == [
+        "tests/a.py::test_b does not run on sentinel"
+    ]
     lacking = [node_id for node_id in suite() if node_id != "tests/a.py::test_a[sentinel-blocking]"]
     assert "tests/a.py::test_a does not run on sentinel by blocking" in what_is_missing_without_full(
         lacking, TWO

@@ -59,6 +59,7 @@ async def test_releasing_an_expired_lease_says_so_and_does_not_touch_the_next_ho
 
 
 @pytest.mark.decoded
+@pytest.mark.topologies
 async def test_a_release_that_finds_its_lease_gone_says_so(locks, admin):
     """The server lost it (a restart without data, an eviction) before the holder's own deadline."""
     lease = await locks.acquire("a")
@@ -195,6 +196,7 @@ async def test_renewal_goes_on_after_other_leases_were_released(on_every_side):
     await on_every_side(behaviour)
 
 
+@pytest.mark.topologies
 async def test_many_leases_are_kept_alive_together(on_every_side):
     async def behaviour(locks, name):
         async def attempt(ttl):
@@ -427,6 +429,7 @@ async def test_a_busy_lock_does_not_start_the_body(locks, rival):
 
 
 @pytest.mark.decoded
+@pytest.mark.topologies
 async def test_the_old_holder_gets_taken_as_the_reason(locks, rival):
     old = await locks.acquire("a", ttl=20)
     new = await rival.take("a", ttl=20, holder="ops")

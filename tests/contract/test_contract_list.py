@@ -81,6 +81,7 @@ async def test_without_a_pattern_all_are_listed(locks):
 
 
 @pytest.mark.decoded
+@pytest.mark.topologies
 async def test_the_list_shows_the_same_as_inspect(locks, rival):
     asked_at = time.time()
     lease = await locks.acquire("writer", ttl=60, holder={"user": "alice"})
@@ -166,6 +167,7 @@ async def test_a_star_matches_any_characters(locks, rival):
         assert await names_of(rival, "*\n*") == ["a\nb"]
 
 
+@pytest.mark.topologies
 async def test_more_than_fits_on_a_page(every_side):
     """Several thousand, from every side, each once."""
     names = [f"lock-{number:04}" for number in range(2_500)]
@@ -186,6 +188,7 @@ async def test_more_than_fits_on_a_page(every_side):
         await scope.__aexit__(None, None, None)
 
 
+@pytest.mark.topologies
 async def test_a_lock_that_is_there_all_the_time_is_listed_while_others_come_and_go(locks, rival):
     staying = [f"stays-{number}" for number in range(200)]
     is_over = False

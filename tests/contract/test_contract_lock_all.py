@@ -73,6 +73,7 @@ async def test_names_may_come_from_anything_that_yields_them(locks):
         assert list(leases.fences) == ["only"]
 
 
+@pytest.mark.topologies
 async def test_as_many_as_are_allowed(locks):
     names = [f"lock-{number}" for number in range(256)]
     async with locks.lock_all(names, ttl=60) as leases:
@@ -123,6 +124,7 @@ async def hold(scope):
     return scope, await scope.__aenter__()
 
 
+@pytest.mark.topologies
 async def test_they_are_kept_alive(on_every_side):
     async def behaviour(locks, name):
         async def attempt(ttl):
@@ -209,6 +211,7 @@ async def test_when_the_body_fails_none_is_held(locks):
         assert not (await locks.inspect(name)).is_held
 
 
+@pytest.mark.topologies
 async def test_a_cancelled_caller_holds_none(on_every_side):
     async def behaviour(locks, name):
         if locks.is_blocking:
@@ -315,6 +318,7 @@ async def test_the_wait_is_for_all_of_them_together(on_every_side):
     await on_every_side(behaviour)
 
 
+@pytest.mark.topologies
 async def test_two_callers_in_opposite_order_never_deadlock(every_side):
     """Many rounds on every side at once, each in another order; never two holders."""
     names = ["a", "b", "c"]
@@ -358,6 +362,7 @@ async def test_two_clients_in_opposite_order_take_turns(locks, rival):
 # Losing
 
 
+@pytest.mark.topologies
 async def test_when_one_is_taken_all_count_as_lost(on_every_side):
     """A task is cancelled, a thread sees it in `is_lost`; the other leases are released."""
 

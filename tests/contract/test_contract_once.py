@@ -36,6 +36,7 @@ def first_time(locks, *key, **options):
 @pytest.mark.topologies
 @pytest.mark.decoded
 @pytest.mark.parametrize("result", [None, False, 0, "", {"paid": [1, 2.5, "é\u2028"]}], ids=json.dumps)
+@pytest.mark.topologies
 async def test_the_first_caller_runs_it_and_all_callers_get_the_result(locks, rival, result):
     work = Work(result)
     assert await once(locks, "payout:42", work) == result
@@ -145,6 +146,7 @@ async def test_the_first_time_is_the_first_for_one_caller_only(locks, rival):
     assert await first_time(locks, "payout", "0xabc") is True
 
 
+@pytest.mark.topologies
 async def test_of_many_at_once_one_is_the_first(locks, rival):
     answers = await asyncio.gather(*(first_time(side, "deposit", 1) for side in (locks, rival) * 10))
     assert sorted(answers) == [False] * 19 + [True]

@@ -165,6 +165,7 @@ async def test_a_waiting_writer_goes_before_later_readers(locks, rival):
     assert (await later).fence > lease.fence > first.fence
 
 
+@pytest.mark.topologies
 async def test_adjacent_readers_in_the_queue_are_granted_together(locks, rival):
     writer = await locks.acquire("a", ttl=60, holder="writer")
     one = await join(rival, "a", holder="one", **SHARED)

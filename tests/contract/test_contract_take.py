@@ -31,6 +31,7 @@ async def is_notified_of_its_loss(lease, locks):
 
 @pytest.mark.topologies
 @pytest.mark.parametrize("renew", [True, False])
+@pytest.mark.topologies
 async def test_the_holder_is_notified_at_once(locks, rival, admin, renew):
     await locks.subscribed(admin)
     old = await locks.acquire("a", ttl=300, renew=renew)
@@ -40,6 +41,7 @@ async def test_the_holder_is_notified_at_once(locks, rival, admin, renew):
     assert (await rival.inspect("a")).fence == new.fence
 
 
+@pytest.mark.topologies
 async def test_a_client_may_take_from_itself(locks, admin):
     """The notification and the reply arrive on one connection, in either order."""
     await locks.subscribed(admin)
@@ -232,6 +234,7 @@ async def test_among_readers_the_latest_fence_is_the_expected_one(locks, rival):
     assert (await rival.take("a", expect_fence=two.fence)).fence > two.fence
 
 
+@pytest.mark.topologies
 async def test_a_take_that_expects_another_holder_leaves_the_queue_alone(locks, rival):
     held = await locks.acquire("a", ttl=300, holder="alice")
     waiting = await join(rival, "a")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.server.conftest import ON_SQLITE, MakeApp, MakeSettings, client_of
+from tests.support.clusters import Cluster
 from tests.support.eventually import eventually_async
 
 from leasehold.server.app.health import _check_part
@@ -54,6 +55,24 @@ async def test_a_store_that_answers_with_an_error_is_not_ready(
         await _ready(client)
         store.call("ACL", "SETUSER", "default", "-ping")
         assert (await _not_ready(client))["store"] == "unavailable"
+
+
+@ON_SQLITE
+async def test_a_cluster_is_ready_when_every_slot_is_served(
+    make_app: MakeApp, make_settings: MakeSettings
+) -> None:
+    with Cluster(primaries=2, cluster_require_full_coverage=False) as cluster:
+        app = await make_app(make_settings(store_url=cluster.url, store_timeout=0.5))
+        async with client_of(app) as client:
+            await _ready(client)
+            cluster.call_all("CLUSTER", "DELSLOTS", 17)
+            assert (await _not_ready(client))["store"] == "unavailable"
+            cluster.primaries[0].call("CLUSTER", "ADDSLOTS", 17)
+            await _ready(client)
+            cluster.primaries[1].pause()
+            assert (await _not_ready(client))["store"] == "unavailable"
+            cluster.primaries[1].resume()
+            await _ready(client)
 
 
 @pytest.mark.both_databases

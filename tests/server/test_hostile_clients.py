@@ -190,14 +190,17 @@ def test_others_are_served_and_memory_stays(
     attacked: Victim, service: Served, count: Count, full: bool, attack: str
 ) -> None:
     with closing(OtherClient(service)) as quiet, closing(OtherClient(attacked.served)) as other:
-        more = _measure(attacked, quiet, other, attack, count(full=100, quick=30), 12 if full else 1)
+        more, decoding = _measure(
+            attacked, quiet, other, attack, count(full=100, quick=30), 12 if full else 1
+        )
     figures = (
         f"p99 {1000 * p99(other.times):.0f} ms (quiet {1000 * p99(quiet.times):.0f}), "
         f"{1000 * p99(other.work):.0f} ms of CPU (quiet {1000 * p99(quiet.work):.0f}), {more / MIB:.1f} MiB more"
     )
-    print(attack, figures)
+    print(attack, figures, f"{1000 * decoding:.0f} ms to decode")
     assert other.failures == []
-    slowest = max(SLOWEST, 10 * time_to_decode())
+    # Where the other client has to wait for the machine, the worker goes on with the attack.
+    slowest = max(SLOWEST if full else 2 * SLOWEST, 10 * decoding)
     assert p99(other.work) < max(slowest, 10 * p99(quiet.work)), figures
     if full:  # which has the machine for itself
         assert p99(other.times) < max(slowest, 10 * p99(quiet.times)), figures
@@ -206,8 +209,9 @@ def test_others_are_served_and_memory_stays(
 
 def _measure(
     attacked: Victim, quiet: OtherClient, other: OtherClient, attack: str, connections: int, seconds: float
-) -> int:
-    """Attack for some seconds, and return by how many bytes the worker's memory grew."""
+) -> tuple[int, float]:
+    """Attack for some seconds. Return by how many bytes the worker's memory grew, and the longest `time_to_decode`."""
+    decoding = 0.0
     other.ask()
     before = most = attacked.memory()
     other.times.clear()
@@ -219,5 +223,7 @@ def _measure(
             quiet.ask()
             other.ask()
             most = max(most, attacked.memory())
+            if len(other.times) % 5 == 0:
+                decoding = max(decoding, time_to_decode())
             time.sleep(0.005)
-    return most - before
+    return most - before, decoding

@@ -269,8 +269,16 @@ def _as_written(value: object) -> str:
     return f"{value:.15g}" if isinstance(value, float) else "" if value in (None, ()) else str(value)
 
 
-def test_the_settings_that_the_page_on_security_names_exist() -> None:
-    named = set(
-        re.findall(r"`(LEASEHOLD_\w+)`", SERVICE_PAGE.with_name("security.md").read_text(encoding="utf-8"))
-    )
-    assert named - {variable_of(name) for name in Settings.model_fields} == set()
+def test_the_settings_that_the_page_on_security_names_exist_with_their_defaults() -> None:
+    page = SERVICE_PAGE.with_name("security.md").read_text(encoding="utf-8")
+    fields = {variable_of(name): name for name in Settings.model_fields}
+    assert set(re.findall(r"`(LEASEHOLD_\w+)`", page)) - set(fields) == set()
+    settings = Settings.load()
+    shown = dict(re.findall(r"`(LEASEHOLD_\w+)`: (.*?)(?:;| \|)", page))
+    assert shown == {variable: _as_written(getattr(settings, fields[variable])) for variable in shown}
+    limits = {
+        variable
+        for variable, name in fields.items()
+        if name.startswith(("rate_", "max_", "request_", "login_"))
+    }
+    assert limits <= set(shown), "each limit is on the page"

@@ -65,6 +65,9 @@ class FaultyLink:
         self._last_reply = 0.0
         self._on_gap: Callable[[], None] = lambda: None
 
+    def part_of(self, name: str) -> object:
+        return None
+
     def listen(self, tell: Callable[[Notification], None], on_gap: Callable[[], None]) -> None:
         self._on_gap = on_gap
         self._store.listen(lambda notification: self._send_notification(notification, tell), on_gap)

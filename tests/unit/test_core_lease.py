@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from tests.unit.virtual_world import NEVER, CancelledHere, Later, asking, granted, make_engine, taking
 
+from leasehold.core.leases.lease import LeaseState
 from leasehold.core.replies import DONE, Ended, LockInfo
 from leasehold.core.validity import trusted_for
 from leasehold.errors import LeaseLost, StoreRefused, StoreUnavailable
@@ -176,6 +179,20 @@ def test_releasing_twice_at_once_is_harmless(world, store, engine, hold):
     both = [world.start(engine.release(lease)) for _ in range(2)]
     world.advance(1)
     assert [task.error for task in both] == [None, None]
+
+
+def test_a_release_among_threads_is_the_first_once_and_makes_no_dict(world, store, engine):
+    """CPython keeps attributes without a dict until ``__dict__`` is asked for; each access is slower from then on."""
+
+    class ThreadLease(LeaseState):
+        is_used_by_threads = True
+
+    lease = ThreadLease(engine, "a", "token", 7, "exclusive", "tester", 30, world.now() + 30)
+    store.answer("release", DONE)
+    world.run(engine.release(lease))
+    assert lease.is_given_back
+    assert not lease.is_first_release()
+    assert not any(isinstance(part, dict) for part in gc.get_referents(lease))
 
 
 def test_a_released_lease_cannot_be_renewed(world, store, engine, hold):

@@ -378,6 +378,9 @@ def test_a_thread_declares_a_loss_at_the_deadline_although_the_store_hangs():
         def listen(self, tell, on_gap):
             pass
 
+        def part_of(self, name):
+            return None
+
         async def acquire(self, name, token, ticket, ttl, *_):
             return granted(1, ttl)
 

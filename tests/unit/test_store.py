@@ -43,7 +43,9 @@ class ScriptedTransport:
     """Implements Transport and Connection; never suspends. Records commands as (name, words after the keys)."""
 
     keeps_order = True
+    min_replicas = 0
     finds_primary = False
+    redirect = None
     channel = "c" * 16
 
     def listen(self, handle, on_gap):
@@ -63,8 +65,11 @@ class ScriptedTransport:
     def connection(self):
         return self
 
-    async def get_connection(self):
+    async def get_connection(self, name=None):
         return self
+
+    def is_one_step(self, names):
+        return True
 
     def now_ms(self):
         return 1_700_000_000_000
@@ -138,6 +143,18 @@ def test_a_poll_returns_places_grants_and_tokens_that_are_gone():
     assert look == QueueState(1_700_000_001.5, 1.234, [2, (77, 1.0, None), None])
     assert isinstance(refused, StoreRefused)
     assert transport.sent[0] == ("look", "1" * 32 + "2" * 32 + "3" * 32, transport.channel, 3_000)
+
+
+def test_with_min_replicas_a_grant_that_another_client_has_made_is_one_to_ask_for():
+    store, transport = make_store([1_700_000_001_500, 1_234, 2, [77, 1_000], 0])
+    transport.min_replicas = 1
+    received = []
+    store.listen(received.append, list)
+    transport.handle(b"granted 12 77 1700000001500 2000")
+    transport.handle(b"taken 12")
+    assert received == [Granted(12, 77, 1_700_000_001.5, 0.0), Taken(12)]
+    (look,) = run_sync(store.look([LockWaiters("a", ["1" * 32, "2" * 32, "3" * 32])]))
+    assert look.places == [2, (77, 0.0, None), None]
 
 
 def test_notifications_name_tickets_and_unknown_ones_are_ignored():

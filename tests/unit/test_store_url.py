@@ -9,10 +9,20 @@ import pytest
 
 import leasehold
 from leasehold.errors import InvalidRequest
+from leasehold.valkey.options import check_options
+from leasehold.valkey.transport.cluster.slot_map import ClusterNodes
 from leasehold.valkey.transport.endpoint import Endpoint
 from leasehold.valkey.transport.sentinel import SentinelGroup
 from leasehold.valkey.transport.store_url import parse
 
+OPTIONS = {
+    "timeout": 5,
+    "data_dir": None,
+    "tls": None,
+    "client_name": None,
+    "allow_eviction": False,
+    "max_connections": None,
+}
 SECRET = "p@ss:w/rd?#%+"
 QUOTED = "p%40ss%3Aw%2Frd%3F%23%25%2B"
 
@@ -111,6 +121,70 @@ def test_a_url_with_sentinels_and_an_s_is_encrypted_everywhere():
     assert group.server.tls is not None
 
 
+def test_a_url_with_a_cluster_names_some_nodes_each_once_and_one_login():
+    nodes = parse(f"redis+cluster://alice:{QUOTED}@a,b:7000,[::1],a:6379/0?db=0")
+    assert isinstance(nodes, ClusterNodes)
+    assert [(each.host, each.port) for each in nodes.seeds] == [("a", 6379), ("b", 7000), ("::1", 6379)]
+    assert {(each.username, each.password, each.tls) for each in nodes.seeds} == {("alice", SECRET, None)}
+    assert str(nodes) == "a:6379,b:7000,[::1]:6379"
+    assert str(nodes.node_at("c", 7)) == "c:7"
+
+
+def test_a_url_with_a_cluster_and_an_s_is_encrypted_everywhere():
+    nodes = parse("rediss+cluster://a,b")
+    assert isinstance(nodes, ClusterNodes)
+    assert nodes.node_at("c", 7).tls is nodes.seeds[0].tls is nodes.seeds[1].tls is not None
+
+
+def test_an_address_map_says_where_nodes_are_that_announce_another_address():
+    nodes = parse("redis+cluster://a?address_map=10.0.0.1:6379=localhost:7001,[fd00::2]:6379=b,")
+    assert isinstance(nodes, ClusterNodes)
+    assert str(nodes.node_at("10.0.0.1", 6379)) == "localhost:7001"
+    assert str(nodes.node_at("fd00::2", 6379)) == "b:6379"
+    assert str(nodes.node_at("10.0.0.3", 6379)) == "10.0.0.3:6379"
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("redis+cluster://", "names a host for each of some nodes"),
+        ("redis+cluster://a,,b", "names a host for each of some nodes"),
+        ("redis+cluster://a,:7000", "names a host for each of some nodes"),
+        ("redis+cluster://a:0", "a number from 1 to 65535"),
+        ("redis+cluster://a/3", "no databases but 0"),
+        ("redis+cluster://a?db=3", "no databases but 0"),
+        ("redis+cluster://a?sentinel_password=x", "unknown option 'sentinel_password'"),
+        ("redis+cluster://a?address_map=b:1", "address_map=10.0.0.1:6379=localhost:7001"),
+        ("redis+cluster://a?address_map=b:1=", "address_map=10.0.0.1:6379=localhost:7001"),
+        ("redis+cluster://a?address_map=b:1=c:0", "a number from 1 to 65535"),
+        ("redis+cluster://a?ssl_cert_reqs=none", "is not encrypted"),
+        ("redis://a,b", r"several hosts need redis\+sentinel:// or redis\+cluster://"),
+    ],
+)
+def test_a_wrong_url_with_a_cluster_says_what_is_wrong(url, message):
+    with pytest.raises(InvalidRequest, match=message):
+        parse(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://a", "valkeys://a:7000/2", "unix:///run/valkey.sock", "redis+sentinel://a,b/locks"]
+)
+@pytest.mark.parametrize(("query", "number"), [("", 0), ("?min_replicas=0", 0), ("?min_replicas=2", 2)])
+def test_a_url_says_how_many_replicas_have_to_acknowledge_a_grant(url, query, number):
+    assert check_options(f"{url}{query}", **OPTIONS).min_replicas == number
+
+
+def test_the_embedded_server_has_no_replicas():
+    assert check_options(None, **OPTIONS).min_replicas == 0
+
+
+@pytest.mark.parametrize("number", ["", "-1", "+1", "1.0", "one", "1001", "9" * 30, "²", "hunter2"])
+def test_a_number_of_replicas_that_is_none_is_refused(number):
+    with pytest.raises(InvalidRequest, match="must be a whole number from 0 to 1000") as refused:
+        parse(f"redis://alice:hunter2@example.org/0?min_replicas={number}")
+    assert "hunter2" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -160,11 +234,11 @@ def test_a_password_never_shows_in_an_error(url):
 
 WORKING = [
     *("redis://", "rediss://", "valkey://", "valkeys://", "unix://"),
-    *("redis+sentinel://", "rediss+sentinel://"),
+    *("redis+sentinel://", "rediss+sentinel://", "redis+cluster://", "rediss+cluster://"),
 ]
 
 
-@pytest.mark.parametrize("scheme", ["redis+cluster", "rediss+cluster", "redlock"])
+@pytest.mark.parametrize("scheme", ["redlock"])
 def test_a_scheme_of_later_names_those_that_work_now(scheme):
     with pytest.raises(InvalidRequest, match="not supported yet") as wrong:
         leasehold.connect(f"{scheme}://a:1,b:2/0")

@@ -254,6 +254,7 @@ class ScriptedStore:
         }
         self.calls: list[Call] = []
         self.keeps_order = True
+        self.parts: dict[str, object] = {}
         self.notify: Callable[[Notification], None] = lambda _notification: None
         self.on_gap: Callable[[], None] = lambda: None
 
@@ -280,6 +281,9 @@ class ScriptedStore:
         ):
             raise answer
         return answer
+
+    def part_of(self, name: str) -> object:
+        return self.parts.get(name)
 
     async def open(self) -> None:
         await self._reply("open")

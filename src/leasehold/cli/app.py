@@ -225,7 +225,7 @@ def doctor(*, json: bool, **store: Any) -> int:
     ),
     Option(
         "--store-url",
-        "The store of the locks: redis://, rediss://, valkey://, valkeys://, unix://, or redis+sentinel://. "
+        "The store of the locks: redis://, redis+sentinel://, redis+cluster:// (rediss… with TLS) or unix://. "
         "Default: REDIS_HOST and REDIS_PORT, else an embedded Valkey in the data directory.",
         group="Store",
     ),

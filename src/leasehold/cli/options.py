@@ -22,7 +22,7 @@ LOCK_NAME = Argument("NAME", "The lock: any text of up to 512 bytes.")
 STORE = (
     Option(
         "--url",
-        "The URL of the store: redis://, rediss://, valkey://, valkeys://, unix://, or redis+sentinel://. "
+        "The URL of the store: redis://, redis+sentinel://, redis+cluster:// (rediss… with TLS) or unix://. "
         "Default: LEASEHOLD_STORE_URL, else REDIS_HOST and REDIS_PORT, else an embedded Valkey.",
         group=_STORE,
     ),

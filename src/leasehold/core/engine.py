@@ -398,7 +398,7 @@ class Engine(Generic[L]):
         validation.check_name(name)
         return await self.observed("inspect", name, lambda: self.retry(lambda: self.store.inspect(name)))
 
-    async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
+    async def page(self, pattern: str, cursor: object) -> tuple[object, Sequence[LockInfo]]:
         """Return the next cursor and some of the locks whose names match ``pattern``; cursor 0 begins and ends."""
         validation.check_pattern(pattern)
         return await self.observed(

@@ -140,7 +140,7 @@ def acquire_all(
 ) -> Coroutine[Any, Any, list[L]]:
     """Return a lease on each of ``names``, in their order; an exception means none of them.
 
-    One atomic attempt; if a lock is busy, one after another in the byte order of the names, so that two callers that
+    One atomic attempt; if a lock is busy, or the store keeps them in several places, one after another in the byte order of the names, so that two callers that
     want the same locks never wait for each other. The leases already held are renewed in the meantime.
     """
     return engine.observed(
@@ -182,7 +182,7 @@ async def try_acquire_all(
     floor: int | None,
     owners: Mapping[str, Owner] | None = None,
 ) -> list[L] | None:
-    """Return a lease on each of ``names`` if all of them are free now, None if one is not.
+    """Return a lease on each of ``names`` if all of them are free now, None if one is not or the store keeps them apart.
 
     ``owners`` is as in `acquire_in_turn`.
     """
@@ -202,7 +202,7 @@ async def try_acquire_all(
     async def ask(not_after: NotAfter) -> list[TrustedGrant] | None:
         sent_at = engine.clock.now()
         reply = await engine.store.acquire_all(requests, not_after)
-        if isinstance(reply, str):
+        if reply is None or isinstance(reply, str):
             return None
         grants = [trusted_grant(grant, sent_at, engine.clock.now()) for grant in reply]
         if None in grants:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leasehold.core import validation
+from leasehold.core.replies import NotReplicated
 from leasehold.errors import (
     InProgress,
     InvalidRequest,
@@ -141,7 +143,27 @@ class Once:
     async def first_time(self, key: str, ttl: float) -> bool:
         """Return True for the first caller with this key, False for all others."""
         mark = self._engine.random.token()
-        return await self._engine.retry(lambda: self._results.mark(key, mark, ttl))
+        is_marked = False
+
+        async def ask() -> bool:
+            nonlocal is_marked
+            try:
+                return await self._results.mark(key, mark, ttl)
+            except NotReplicated:
+                is_marked = True
+                raise
+
+        try:
+            return await self._engine.retry(ask)
+        except BaseException:
+            if is_marked:
+                # Or the next caller would take the work for done.
+                self._engine.concurrency.spawn(self._unmark(key, mark))
+            raise
+
+    async def _unmark(self, key: str, mark: str) -> None:
+        with suppress(StoreError):  # then it ends with its ttl
+            await self._results.unmark(key, mark)
 
 
 def check_once(key: str, run_it: Callable[..., T], ttl: float) -> Callable[[Any], T]:

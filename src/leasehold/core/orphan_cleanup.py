@@ -110,7 +110,7 @@ class OrphanCleaner:
         """Release ``orphan``; False if the store must be asked again."""
         if self._clock.now() < orphan.until:
             try:
-                # Fence 0: it only serves to tell "taken" from "expired", and no lease needs the reason.
+                # Fence 0: behind the request in doubt. No lease needs the reason "taken", for which the fence serves.
                 reply = await self._store.release(orphan.name, orphan.token, 0, None)
             except Exception as error:  # noqa: BLE001 - no error may end the cleaner
                 report_unexpected(error)

@@ -123,6 +123,11 @@ class Store(Protocol):
         """Whether a later request is also done later, even if the first reply was not waited for."""
         ...
 
+    def part_of(self, name: str) -> object:
+        """Return the part of the store that keeps the lock. Locks of different parts are not asked for together, so that a
+        part that gives no reply delays no lock of another one."""
+        ...
+
     def listen(self, deliver: Callable[[Notification], None], on_gap: Callable[[], None]) -> None:
         """Call ``deliver`` with each notification from now on, and ``on_gap`` when some may have been missed before.
 
@@ -152,9 +157,12 @@ class Store(Protocol):
         """
         ...
 
-    async def acquire_all(self, requests: Sequence[Request], not_after: NotAfter) -> Sequence[Grant] | str:
+    async def acquire_all(
+        self, requests: Sequence[Request], not_after: NotAfter
+    ) -> Sequence[Grant] | str | None:
         """Grant all of these locks, exclusively, if every one is free; else return the name of one that is not.
 
+        None if the store cannot do that in one step, because it keeps them in several places; then nothing was asked.
         This, `shorten` and `take` raise `TooLate`, and do nothing, if the request reaches the store after ``not_after``.
         """
         ...
@@ -176,7 +184,10 @@ class Store(Protocol):
         ...
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
-        """End the lease of ``token``, or its wait, and only that; the next in the queue gets the lock."""
+        """End the lease of ``token``, or its wait, and only that; the next in the queue gets the lock.
+
+        With fence 0 a request for ``token`` is in doubt: where the store keeps order, it is done before this.
+        """
         ...
 
     async def take(
@@ -198,8 +209,11 @@ class Store(Protocol):
         """Return the public state of the lock."""
         ...
 
-    async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
-        """Return the next cursor and some of the locks whose names match ``pattern``; cursor 0 begins and ends."""
+    async def page(self, pattern: str, cursor: object) -> tuple[object, Sequence[LockInfo]]:
+        """Return the next cursor and some of the locks whose names match ``pattern``; cursor 0 begins and ends.
+
+        Any other cursor is the store's own.
+        """
         ...
 
 
@@ -219,4 +233,8 @@ class Results(Protocol):
 
     async def mark(self, key: str, mark: str, ttl: float) -> bool:
         """Mark ``key``; False if it has another mark already, or a value."""
+        ...
+
+    async def unmark(self, key: str, mark: str) -> None:
+        """Remove this ``mark``, and no other, from ``key``."""
         ...

@@ -112,6 +112,10 @@ class TooLate(StoreUnavailable):
         self.store_ms = store_ms
 
 
+class NotReplicated(StoreUnavailable):
+    """The store has done it, but too few replicas have acknowledged it, so a fail-over may undo it."""
+
+
 class Owner(NamedTuple):
     """The token of a lease to be acquired, and the holder to show to others."""
 

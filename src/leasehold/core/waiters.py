@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from leasehold.core.background import BackgroundLoop, report_unexpected
@@ -12,6 +13,8 @@ from leasehold.core.validity import drifted, trusted_for
 from leasehold.errors import StoreUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from leasehold.core.acquire import TrustedGrant
     from leasehold.core.ports import Clock, Concurrency, Random, Signal, Store
     from leasehold.core.replies import Grant, Notification
@@ -133,7 +136,10 @@ class WaiterPoller:
         self._random = random
         self._interval = min(interval, MAX_POLL_INTERVAL)
         self._at_most = alive_for(interval) / 2
+        self._concurrency = concurrency
         self._waiters: dict[int, Waiter] = {}
+        # The parts of the store that are being polled, and whether to poll them once more after that.
+        self._polled: dict[object, bool] = {}
         self._alarm = concurrency.signal()
         self._expires_at: dict[str, float] = {}
         self._wakes_at = math.inf
@@ -208,10 +214,30 @@ class WaiterPoller:
         return self._clock.now() + interval * (1 - _JITTER * self._random.fraction())
 
     async def _poll(self) -> None:
-        waiters_of: defaultdict[str, list[Waiter]] = defaultdict(list)
+        parts: defaultdict[object, defaultdict[str, list[Waiter]]] = defaultdict(lambda: defaultdict(list))
         for waiter in list(self._waiters.values()):
-            waiters_of[waiter.name].append(waiter)
+            parts[self._store.part_of(waiter.name)][waiter.name].append(waiter)
         self._expires_at.clear()
+        for part, waiters_of in parts.items():
+            if part is None:
+                await self._poll_part(waiters_of)
+            elif part in self._polled:
+                self._polled[part] = True
+            else:
+                # A part of the store that is silent must not delay the others.
+                self._polled[part] = False
+                self._concurrency.background(partial(self._poll_apart, part, waiters_of))
+
+    async def _poll_apart(self, part: object, waiters_of: Mapping[str, list[Waiter]]) -> None:
+        try:
+            await self._poll_part(waiters_of)
+        finally:
+            if self._polled.pop(part):
+                self.poll_now()  # what happened since this poll was sent may have been missed
+            elif min(list(self._expires_at.values()), default=math.inf) < self._wakes_at:
+                self._alarm.set()
+
+    async def _poll_part(self, waiters_of: Mapping[str, list[Waiter]]) -> None:
         sent_at = self._clock.now()
         polled = [LockWaiters(name, [it.token for it in waiters]) for name, waiters in waiters_of.items()]
         try:

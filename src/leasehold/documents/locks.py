@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Literal
 
+from leasehold.core.replies import NotReplicated
 from leasehold.core.validation import MAX_NAME_BYTES, check_duration, check_name
 from leasehold.documents.access_control import may
 from leasehold.documents.force_take import ForceTake
@@ -60,10 +61,10 @@ class DocumentLocks:
                     return Granted(state, await self._registration.register(state, editor))
                 except StaleFence as stale:
                     floor = floor_after(stale, floor)
-        except StoreUnavailable:
-            raise  # a repeated call gets what this one may have got
-        except BaseException:
-            await self._registration.undo(document_id, ask)
+        except BaseException as error:
+            # Without a reply, a repeated call gets what this one may have got.
+            if isinstance(error, NotReplicated) or not isinstance(error, StoreUnavailable):
+                await self._registration.undo(document_id, ask)
             raise
 
     @observe_as("renew")

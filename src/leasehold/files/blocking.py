@@ -268,7 +268,7 @@ class FileLocks:
 
     def list(self) -> Iterator[FileInfo]:
         """All held files, of every project and root on this store."""
-        cursor = 0
+        cursor: object = 0
         while True:
             cursor, found = run_sync(self._context.watch_outage(self._context.engine.page("*", cursor)))
             yield from (info for lock in found if (info := file_info(lock)) is not None)

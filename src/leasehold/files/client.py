@@ -328,7 +328,7 @@ class FileLocks:
 
     async def list(self) -> AsyncIterator[FileInfo]:
         """All held files, of every project and root on this store; see `leasehold.Client.list`."""
-        cursor = 0
+        cursor: object = 0
         while True:
             cursor, found = await self._context.watch_outage(self._context.engine.page("*", cursor))
             for lock in found:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from leasehold.core.replies import Grant, Mode, NotAfter
     from leasehold.valkey.record import Holding
-    from leasehold.valkey.transport.protocols import Transport
+    from leasehold.valkey.transport.protocols import Connection, Transport, Word
 
 
 class UpgradeConflict(NamedTuple):
@@ -59,11 +59,14 @@ class FileLockStore(ValkeyStore):
         With a ``wait`` the token stands first in the queue until the call is repeated, so that no new reader gets in.
         `TooLate` if the request reaches the store after ``not_after``: nothing was done.
         """
-        connection = await self._transport.get_connection()
-        record, ttl_ms, floor = self._grant_arguments(connection, token, ticket, ttl, 0, holder, "exclusive")
-        arguments = (record, reader, ttl_ms, floor, to_ms(wait), self._live_ms)
-        # On the connection that the floor belongs to.
-        reply = await self._run_before(not_after, self._upgrade, name, arguments, connection)
+
+        def arguments(connection: Connection, not_after_ms: int) -> tuple[Word, ...]:
+            record, ttl_ms, floor = self._grant_arguments(
+                connection, token, ticket, ttl, 0, holder, "exclusive"
+            )
+            return record, reader, ttl_ms, floor, to_ms(wait), self._live_ms, not_after_ms
+
+        reply = await self._runner.run_before(not_after, self._upgrade, name, arguments)
         first, second, public = reply
         if first > 0:
             return first, second / 1000, None

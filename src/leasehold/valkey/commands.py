@@ -8,7 +8,7 @@ from leasehold.valkey.keys import key_of
 from leasehold.valkey.transport import codec
 
 if TYPE_CHECKING:
-    from leasehold.valkey.scripts import Script
+    from leasehold.valkey.scripts import Effect, Script
     from leasehold.valkey.transport.protocols import Word
 
 # Programs use the same few locks again and again, so the part of a command before its arguments, which is
@@ -23,7 +23,7 @@ class Command:
     The key ``bare`` is the lock's name in its namespace without a suffix; the others have one.
     """
 
-    __slots__ = ("_head", "_heads", "_namespace", "_opening", "_suffixes", "_tails")
+    __slots__ = ("_head", "_heads", "_namespace", "_opening", "_suffixes", "_tails", "effect")
 
     def __init__(
         self,
@@ -32,7 +32,9 @@ class Command:
         keys: tuple[str, ...],
         arguments: int,
         bare: str = "lock",
+        effect: Effect = "other",
     ) -> None:
+        self.effect: Effect = effect
         self._namespace = namespace
         self._opening = opening
         self._suffixes = [b"" if key == bare else b":" + key.encode() for key in keys]
@@ -83,11 +85,41 @@ class ScriptCommand(Command):
 
     __slots__ = ("with_source",)
 
-    def __init__(self, namespace: str, script: Script, bare: str = "lock") -> None:
-        count, arguments = len(script.keys), len(script.arguments)
-        super().__init__(namespace, (b"EVALSHA", script.sha, count), script.keys, arguments, bare)
+    def __init__(
+        self, namespace: str, script: Script, bare: str = "lock", *, effect: Effect | None = None
+    ) -> None:
+        effect = effect or script.effect
+        count, keys, arguments = len(script.keys), script.keys, len(script.arguments)
+        super().__init__(namespace, (b"EVALSHA", script.sha, count), keys, arguments, bare, effect)
         # For a server that has forgotten the script.
-        self.with_source = Command(namespace, (b"EVAL", script.source, count), script.keys, arguments, bare)
+        self.with_source = Command(namespace, (b"EVAL", script.source, count), keys, arguments, bare, effect)
+
+
+class WordsCommand(Command):
+    """A command that gets all its words from the caller, but for the opening."""
+
+    __slots__ = ()
+
+    def __init__(self, opening: tuple[Word, ...], effect: Effect) -> None:
+        super().__init__("", opening, (), 0, effect=effect)
+
+    def pack(self, name: str, arguments: tuple[Any, ...]) -> bytes:  # noqa: ARG002 - as for one lock
+        """The encoded command."""
+        return codec.pack((*self._opening, *arguments))
+
+    def words(self, name: str, arguments: tuple[Word, ...]) -> tuple[bytes | str, ...]:  # noqa: ARG002 - as for one lock
+        """The command for a driver that encodes by itself."""
+        return codec.text_of((*self._opening, *arguments))
+
+
+class ManyLocksCommand(WordsCommand):
+    """A script on several locks. Its arguments begin with the number of keys, and the keys."""
+
+    __slots__ = ("with_source",)
+
+    def __init__(self, script: Script) -> None:
+        super().__init__((b"EVALSHA", script.sha), script.effect)
+        self.with_source = WordsCommand((b"EVAL", script.source), script.effect)
 
 
 def _packed(words: tuple[Word, ...]) -> bytes:

@@ -30,6 +30,7 @@ class ValkeyOnceStore:
         self._recall = Command(own, (b"GET",), ("result",), 0, "result")
         self._finish = ScriptCommand(own, scripts.FINISH, "result")
         self._first_time = ScriptCommand(own, scripts.FIRST_TIME, "result")
+        self._unmark = ScriptCommand(own, scripts.UNMARK, "result")
 
     async def recall(self, key: str) -> str | None:
         """See the port."""
@@ -50,3 +51,7 @@ class ValkeyOnceStore:
     async def mark(self, key: str, mark: str, ttl: float) -> bool:
         """See the port."""
         return await self._runner.run(self._first_time, key, _MARK + mark, to_ms(ttl)) == 1
+
+    async def unmark(self, key: str, mark: str) -> None:
+        """See the port."""
+        await self._runner.run(self._unmark, key, _MARK + mark)

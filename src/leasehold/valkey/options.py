@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from leasehold.core import validation
 from leasehold.errors import InvalidRequest
 from leasehold.valkey.transport import store_url
+from leasehold.valkey.transport.cluster.slot_map import ClusterNodes
 from leasehold.valkey.transport.endpoint import Endpoint
 from leasehold.valkey.transport.sentinel import PrimaryFinder, SentinelGroup
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -28,13 +30,15 @@ _EMBEDDED_CONNECT_TIMEOUT = 10.0
 class Options:
     """The server, the timeouts, and the name of the client's connections."""
 
-    server: Endpoint | SentinelGroup | None
+    server: Endpoint | SentinelGroup | ClusterNodes | None
     data_dir: Path | str | None
     timeout: float
     client_name: str
     allow_eviction: bool
     max_connections: int | None
     finder: PrimaryFinder | None = None
+    find: Callable[[], Endpoint] | None = None
+    """Returns the server to connect to, which may be another one each time; blocks."""
 
     @property
     def connect_timeout(self) -> float:
@@ -44,7 +48,14 @@ class Options:
     @property
     def login(self) -> Endpoint | None:
         """How to log in to the servers; None for an embedded one."""
+        if isinstance(self.server, ClusterNodes):
+            return self.server.seeds[0]
         return self.server.server if isinstance(self.server, SentinelGroup) else self.server
+
+    @property
+    def min_replicas(self) -> int:
+        """How many replicas have to acknowledge a grant; 0 if it counts without."""
+        return 0 if self.login is None else self.login.min_replicas
 
     @property
     def where(self) -> str:
@@ -52,9 +63,11 @@ class Options:
         return "embedded" if self.server is None else str(self.server)
 
     def locate(self) -> Endpoint:
-        """The server to connect to, without sentinels; blocks while an embedded one is being started."""
+        """The server to connect to, without sentinels; blocks while it is searched for, or an embedded one is being started."""
         if isinstance(self.server, Endpoint):
             return self.server
+        if self.find is not None:
+            return self.find()
         from leasehold.valkey.embedded import ensure_running  # noqa: PLC0415 - only where it is used
 
         return Endpoint(path=str(ensure_running(self.data_dir, timeout=self.connect_timeout)))

@@ -1,16 +1,27 @@
-"""Runs scripts over a transport: sends again what the server has forgotten, raises what it refuses."""
+"""Runs scripts over a transport: repeats what a server has forgotten or redirected, raises what it refuses."""
 
 from __future__ import annotations
 
+import math
+import time
 from typing import TYPE_CHECKING
 
-from leasehold.errors import StoreError
-from leasehold.valkey.commands import ScriptCommand
+from leasehold.core.replies import TooLate
+from leasehold.errors import StoreError, StoreRefused
+from leasehold.valkey.commands import ManyLocksCommand, ScriptCommand
 from leasehold.valkey.transport import error_mapping
+from leasehold.valkey.transport.protocols import Call
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from leasehold.core.replies import NotAfter
     from leasehold.valkey.commands import Command
-    from leasehold.valkey.transport.protocols import Call, Reply, Transport, Word
+    from leasehold.valkey.transport.protocols import Connection, Reply, Transport, Word
+
+# Of these, one for a map that is out of date, and one for a slot that has just been moved.
+_IMPATIENT_ROUNDS = 2
+_REDIRECTIONS = ("MOVED ", "ASK ", "TRYAGAIN")
 
 
 class ScriptRunner:
@@ -27,44 +38,101 @@ class ScriptRunner:
     async def get(self, command: Command, name: str) -> Reply:
         """The reply to a plain command on one lock."""
         connection = await self._transport.get_connection()
-        reply = await connection.run(command, name, ())
-        self.raise_if_error(reply)
-        return reply
+        return await self.check(await connection.run(command, name, ()), command, name, ())
 
-    async def run_many(self, calls: list[Call]) -> list[Reply]:
-        """The replies to ``calls`` of one script; those that met NOSCRIPT are repeated, in one piece.
-
-        Errors are among the replies, as values.
-        """
+    async def run_many(self, calls: Sequence[Call], *, is_patient: bool = True) -> list[Reply]:
+        """The replies to ``calls`` of one script; see `_repeat`. Errors are among the replies, as values."""
         try:
             connection = await self._transport.get_connection()
             replies = list(await connection.run_many(calls))
-            forgotten = [index for index, reply in enumerate(replies) if is_noscript(reply)]
-            if forgotten:
-                first, *others = [calls[index] for index in forgotten]
-                assert isinstance(first.command, ScriptCommand)
-                # The first call sends the source, so the others can refer to it.
-                again = [first._replace(command=first.command.with_source), *others]
-                connection = await self._transport.get_connection()
-                for index, reply in zip(forgotten, await connection.run_many(again), strict=True):
-                    replies[index] = reply
+            await self._repeat(calls, replies, is_patient=is_patient)
         except StoreError as error:
             return [error] * len(calls)
         return replies
 
-    async def check(
-        self, reply: Reply, command: ScriptCommand, name: str, arguments: tuple[Word, ...]
-    ) -> Reply:
-        """``reply`` unless it is an error, which is raised.
-
-        A server forgets scripts when it restarts, fails over or runs SCRIPT FLUSH. NOSCRIPT means that
-        nothing was done, so the source is sent, which loads the script again.
-        """
-        if is_noscript(reply):
-            connection = await self._transport.get_connection()
-            reply = await connection.run(command.with_source, name, arguments)
-        self.raise_if_error(reply)
+    async def check(self, reply: Reply, command: Command, name: str, arguments: tuple[Word, ...]) -> Reply:
+        """``reply`` unless it is an error, which is raised; see `_repeat` for those that are not final."""
+        if isinstance(reply, Exception):
+            replies = [reply]
+            await self._repeat([Call(command, name, arguments)], replies)
+            (reply,) = replies
+            self.raise_if_error(reply)
         return reply
+
+    async def run_before(
+        self,
+        not_after: NotAfter,
+        command: ScriptCommand | ManyLocksCommand,
+        name: str,
+        arguments: Callable[[Connection, int], tuple[Word, ...]],
+    ) -> Reply:
+        """The reply to a script with a not-after.
+
+        ``arguments`` gets the connection to the server that keeps the lock, and the not-after on its clock. So after a
+        redirection it is called again.
+        """
+        started_at = time.monotonic()
+        plain: Command | ManyLocksCommand = command
+        while True:
+            connection = await self._transport.get_connection(name)
+            clock = connection.server_clock
+            words = arguments(connection, clock.to_ms(not_after.at))
+            not_after.is_sent = True
+            reply = await connection.run(plain, name, words)
+            if is_noscript(reply) and plain is command:
+                plain = command.with_source
+            elif self._transport.redirect is not None and is_redirection(reply):
+                elapsed = time.monotonic() - started_at
+                await self._transport.redirect([Call(plain, name, words)], [reply], elapsed)
+            else:
+                break
+            not_after.is_sent = False
+        try:
+            self.raise_if_error(reply)
+        except TooLate as late:
+            clock.read(late.store_ms)
+            raise
+        return reply
+
+    async def _repeat(self, calls: Sequence[Call], replies: list[Reply], *, is_patient: bool = True) -> None:
+        """Replace ``replies`` that say that nothing was done, and where or how to ask again; in one piece each time.
+
+        A server forgets scripts when it restarts, fails over or runs SCRIPT FLUSH: the source is sent, which loads the
+        script again. A node of a cluster redirects locks that another one keeps. A slot that is being moved is waited
+        for, unless other calls would wait too and are not ``is_patient``.
+        """
+        again, started_at, rounds = list(calls), time.monotonic(), 0
+        redirect = self._transport.redirect
+        while True:
+            forgotten = [index for index, reply in enumerate(replies) if is_noscript(reply)]
+            moved = [
+                index for index, reply in enumerate(replies) if redirect is not None and is_redirection(reply)
+            ]
+            if not forgotten and not moved:
+                return
+            if forgotten:
+                # The first call sends the source, so the others can refer to it.
+                first = again[forgotten[0]]
+                assert isinstance(first.command, ScriptCommand | ManyLocksCommand)
+                again[forgotten[0]] = first._replace(command=first.command.with_source)
+            if redirect is not None and moved:
+                rounds += 1
+                may_wait = is_patient or len(calls) == 1 or rounds <= _IMPATIENT_ROUNDS
+                elapsed = time.monotonic() - started_at if may_wait else math.inf
+                try:
+                    connection = await redirect(
+                        [again[index] for index in moved], [replies[index] for index in moved], elapsed
+                    )
+                except StoreRefused as refusal:
+                    for index in moved:
+                        replies[index] = refusal
+                    continue
+            else:
+                connection = await self._transport.get_connection()
+            wanted = forgotten + moved
+            found = await connection.run_many([again[index] for index in wanted])
+            for index, reply in zip(wanted, found, strict=True):
+                replies[index] = reply
 
     def raise_if_error(self, reply: Reply) -> None:
         """Raise an error reply as the exception it stands for."""
@@ -73,9 +141,9 @@ class ScriptRunner:
         if isinstance(reply, StoreError):
             raise reply
         code = error_mapping.code_of(str(reply))
-        if code == "READONLY":
-            # No longer the primary. If it becomes one again, its data may be older than our floor, so
-            # nothing may be granted over this connection again.
+        if code in {"READONLY", "CLUSTERDOWN"}:
+            # No longer the primary, or cut off from its cluster. If it becomes one again, its data may be older than
+            # our floor, so nothing may be granted over this connection again.
             self._transport.reset()
         if code in {"READONLY", "NOREPLICAS"} and self._transport.finds_primary:
             raise error_mapping.no_reply(
@@ -87,3 +155,8 @@ class ScriptRunner:
 def is_noscript(reply: Reply) -> bool:
     """The server has forgotten the script."""
     return isinstance(reply, Exception) and str(reply).startswith("NOSCRIPT")
+
+
+def is_redirection(reply: Reply) -> bool:
+    """A node of a cluster does not keep the lock, or not completely; nothing was done."""
+    return isinstance(reply, Exception) and str(reply).startswith(_REDIRECTIONS)

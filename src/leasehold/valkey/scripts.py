@@ -12,23 +12,41 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 _LUA = Path(__file__).with_name("lua")
 _USES = re.compile(r"^-- Uses: (.+)$", re.MULTILINE)
 
 
+Effect = Literal["grant", "undo", "other"]
+"""The effect on leases: ``grant`` grants or extends one, ``undo`` ends what a request in doubt may have granted.
+
+Where a store URL has min_replicas, a grant counts only once replicas have acknowledged it. The server counts those that
+have all that this connection has written. So a script that grants writes something also when it is repeated: the
+repetition may come over another connection.
+"""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Script:
-    """One script: its source, and the SHA by which the server knows it."""
+    """One script: its source, the SHA by which the server knows it, and its effect."""
 
     name: str
     keys: tuple[str, ...]
     arguments: tuple[str, ...]
     source: bytes
     sha: bytes
+    effect: Effect
 
 
-def load(name: str, *, keys: tuple[str, ...], arguments: tuple[str, ...], folder: Path = _LUA) -> Script:
+def load(
+    name: str,
+    *,
+    keys: tuple[str, ...],
+    arguments: tuple[str, ...],
+    effect: Effect = "other",
+    folder: Path = _LUA,
+) -> Script:
     """The script ``lua/NAME.lua`` with the shared functions it uses: from its own folder, or from ours."""
 
     def read(path: str) -> str:
@@ -42,21 +60,29 @@ def load(name: str, *, keys: tuple[str, ...], arguments: tuple[str, ...], folder
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("--")]
     source = "\n".join(lines).encode()
     sha = hashlib.sha1(source, usedforsecurity=False).hexdigest().encode()
-    return Script(name, keys, arguments, source, sha)
+    return Script(name, keys, arguments, source, sha, effect)
 
 
 LOCK_KEYS = ("lock", "fence", "queue", "readers", "people")
 """The keys of a lock: its record, the counter of grants, the queue, the readers, and the hash of both."""
 
-ACQUIRE = load("acquire", keys=LOCK_KEYS, arguments=("record", "ttl_ms", "floor", "wait_ms", "live_ms"))
+ACQUIRE = load(
+    "acquire", keys=LOCK_KEYS, arguments=("record", "ttl_ms", "floor", "wait_ms", "live_ms"), effect="grant"
+)
 # "…" stands for repetition: once for each lock.
 ACQUIRE_ALL = load(
-    "acquire_all", keys=("lock", "fence", "…"), arguments=("record", "ttl_ms", "floor", "not_after_ms", "…")
+    "acquire_all",
+    keys=("lock", "fence", "…"),
+    arguments=("record", "ttl_ms", "floor", "not_after_ms", "…"),
+    effect="grant",
 )
 LOOK = load("look", keys=LOCK_KEYS, arguments=("tokens", "channel", "live_ms"))
-RENEW = load("renew", keys=(*LOCK_KEYS, "taken"), arguments=("token", "own_fence", "ttl_ms"))
+RENEW = load("renew", keys=(*LOCK_KEYS, "taken"), arguments=("token", "own_fence", "ttl_ms"), effect="grant")
 SHORTEN = load(
-    "shorten", keys=(*LOCK_KEYS, "taken"), arguments=("token", "own_fence", "ttl_ms", "not_after_ms")
+    "shorten",
+    keys=(*LOCK_KEYS, "taken"),
+    arguments=("token", "own_fence", "ttl_ms", "not_after_ms"),
+    effect="grant",
 )
 CHECK = load("check", keys=(*LOCK_KEYS, "taken"), arguments=("token", "own_fence"))
 RELEASE = load("release", keys=LOCK_KEYS, arguments=("token",))
@@ -65,9 +91,11 @@ TAKE = load(
     "take",
     keys=(*LOCK_KEYS, "taken"),
     arguments=("record", "ttl_ms", "floor", "expect_fence", "not_after_ms"),
+    effect="grant",
 )
-FINISH = load("finish", keys=(*LOCK_KEYS, "result"), arguments=("token", "value", "ttl_ms"))
-FIRST_TIME = load("first_time", keys=("result",), arguments=("mark", "ttl_ms"))
+FINISH = load("finish", keys=(*LOCK_KEYS, "result"), arguments=("token", "value", "ttl_ms"), effect="grant")
+FIRST_TIME = load("first_time", keys=("result",), arguments=("mark", "ttl_ms"), effect="grant")
+UNMARK = load("unmark", keys=("result",), arguments=("mark",), effect="undo")
 INSPECT = load("inspect", keys=LOCK_KEYS, arguments=())
 
 ALL = (
@@ -82,5 +110,6 @@ ALL = (
     TAKE,
     FINISH,
     FIRST_TIME,
+    UNMARK,
     INSPECT,
 )

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
-from leasehold.core.replies import DONE, Busy, Ended, Hold, LockInfo, QueueState, Refusal, TooLate
+from leasehold.core.replies import DONE, Busy, Ended, Granted, Hold, LockInfo, QueueState, Refusal
 from leasehold.core.validity import to_ms
 from leasehold.errors import StoreError, StoreRefused
 from leasehold.valkey import notifications, scripts
-from leasehold.valkey.commands import Command, ScriptCommand
+from leasehold.valkey.commands import Command, ManyLocksCommand, ScriptCommand
 from leasehold.valkey.keys import check_namespace, key_of, name_of, pattern_of
 from leasehold.valkey.record import parse_holding
-from leasehold.valkey.script_runner import ScriptRunner, is_noscript
+from leasehold.valkey.script_runner import ScriptRunner
 from leasehold.valkey.transport.protocols import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Sequence
 
     from leasehold.core.replies import (
         Done,
@@ -55,14 +55,17 @@ class ValkeyStore:
         self._namespace = namespace
         self._live_ms = to_ms(live)
         self._acquire = ScriptCommand(namespace, scripts.ACQUIRE, bare)
+        self._acquire_all = ManyLocksCommand(scripts.ACQUIRE_ALL)
         self._look = ScriptCommand(namespace, scripts.LOOK, bare)
         self._renew = ScriptCommand(namespace, scripts.RENEW, bare)
         self._shorten = ScriptCommand(namespace, scripts.SHORTEN, bare)
         self._check = ScriptCommand(namespace, scripts.CHECK, bare)
         self._release = ScriptCommand(namespace, scripts.RELEASE, bare)
+        self._undo = ScriptCommand(namespace, scripts.RELEASE, bare, effect="undo")
         self._release_once = ScriptCommand(namespace, scripts.RELEASE_ONCE, bare)
         self._take = ScriptCommand(namespace, scripts.TAKE, bare)
         self._inspect = ScriptCommand(namespace, scripts.INSPECT, bare)
+        self._acquire_all = ManyLocksCommand(scripts.ACQUIRE_ALL)
         self._delete_if_equal = Command(namespace, (b"DELIFEQ",), ("lock",), 1, bare)
         self._read_taken = Command(namespace, (b"GET",), ("taken",), 0, bare)
 
@@ -71,8 +74,14 @@ class ValkeyStore:
         """See the port."""
         return self._transport.keeps_order
 
+    def part_of(self, name: str) -> object:
+        """See the port."""
+        return self._transport.part_of(name)
+
     def listen(self, deliver: Callable[[Notification], None], on_gap: Callable[[], None]) -> None:
         """See the port."""
+        if self._transport.min_replicas:
+            deliver = partial(_deliver_without_time, deliver)
         self._transport.listen(lambda payload: notifications.dispatch(payload, deliver), on_gap)
 
     async def open(self) -> None:
@@ -109,29 +118,25 @@ class ValkeyStore:
                 return _busy(reply)
         return reply, ttl, arguments[0]
 
-    async def acquire_all(self, requests: Sequence[Request], not_after: NotAfter) -> Sequence[Grant] | str:
+    async def acquire_all(
+        self, requests: Sequence[Request], not_after: NotAfter
+    ) -> Sequence[Grant] | str | None:
         """See the port."""
-        connection = await self._transport.get_connection()
-        not_after_ms = connection.server_clock.to_ms(not_after.at)
-        keys: list[Word] = []
-        arguments: list[Word] = []
+        names = [request.name for request in requests]
+        if not self._transport.is_one_step(names):
+            return None
         receipts: list[str] = []
-        for request in requests:
-            lock = key_of(self._namespace, request.name)
-            keys += (lock, lock + b":fence")
-            terms = self._grant_arguments(connection, *request[1:])
-            arguments += (*terms, not_after_ms)
-            receipts.append(terms[0])
-        script = scripts.ACQUIRE_ALL
-        not_after.is_sent = True
-        reply = await connection.call("EVALSHA", script.sha, len(keys), *keys, *arguments)
-        if is_noscript(reply):
-            connection = await self._transport.get_connection()
-            reply = await connection.call("EVAL", script.source, len(keys), *keys, *arguments)
-        with _reading_clock(connection):
-            self._runner.raise_if_error(reply)
+
+        def words(connection: Connection, not_after_ms: int) -> tuple[Word, ...]:
+            locks = [key_of(self._namespace, name) for name in names]
+            keys: list[Word] = [key for lock in locks for key in (lock, lock + b":fence")]
+            terms = [self._grant_arguments(connection, *request[1:]) for request in requests]
+            receipts[:] = [record for record, *_ in terms]
+            return len(keys), *keys, *(word for each in terms for word in (*each, not_after_ms))
+
+        reply = await self._runner.run_before(not_after, self._acquire_all, names[0], words)
         if isinstance(reply, int):
-            return requests[reply - 1].name
+            return names[reply - 1]
         # A record may differ from what we would write now; the release handles that.
         return [
             (fence, _seconds(left_ms), receipt)
@@ -144,7 +149,7 @@ class ValkeyStore:
         calls = [
             Call(self._look, line.name, ("".join(line.tokens), channel, self._live_ms)) for line in polled
         ]
-        return [self._seen(reply) for reply in await self._runner.run_many(calls)]
+        return [self._seen(reply) for reply in await self._runner.run_many(calls, is_patient=False)]
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[RenewReply]:
         """See the port."""
@@ -152,18 +157,22 @@ class ValkeyStore:
             Call(self._renew, renewal.name, (renewal.token, renewal.fence, to_ms(renewal.ttl)))
             for renewal in renewals
         ]
-        return [self._renewed(reply) for reply in await self._runner.run_many(calls)]
+        return [self._renewed(reply) for reply in await self._runner.run_many(calls, is_patient=False)]
 
     async def shorten(self, renewal: Renewal, not_after: NotAfter) -> Done | Ended:
         """See the port."""
         name, token, fence, ttl, _ = renewal
-        reply = await self._run_before(not_after, self._shorten, name, (token, fence, to_ms(ttl)))
-        return _renewed(reply)
+        terms = (token, fence, to_ms(ttl))
+        return _renewed(
+            await self._runner.run_before(
+                not_after, self._shorten, name, lambda _, not_after_ms: (*terms, not_after_ms)
+            )
+        )
 
     async def check(self, leases: Sequence[LeaseKey]) -> Sequence[RenewReply]:
         """See the port."""
         calls = [Call(self._check, lease.name, (lease.token, lease.fence)) for lease in leases]
-        return [self._renewed(reply) for reply in await self._runner.run_many(calls)]
+        return [self._renewed(reply) for reply in await self._runner.run_many(calls, is_patient=False)]
 
     async def release(self, name: str, token: str, fence: int, receipt: str | None) -> ReleaseReply:
         """See the port. The receipt is the record as we wrote it.
@@ -176,7 +185,8 @@ class ValkeyStore:
             if await connection.run(self._delete_if_equal, name, (receipt,)) == 1:
                 return DONE
             connection = await self._transport.get_connection()
-        command, arguments = self._release, (token,)
+        # Without a fence it is for a request in doubt, which it must not overtake.
+        command, arguments = self._release if fence else self._undo, (token,)
         if connection.may_ask_twice:
             command, arguments = self._release_once, (*arguments, _REMEMBER_MS)
         reply = await connection.run(command, name, arguments)
@@ -199,13 +209,13 @@ class ValkeyStore:
         not_after: NotAfter,
     ) -> Grant | Refusal:
         """See the port."""
-        connection = await self._transport.get_connection()
         expected = "" if expect_fence is None else expect_fence
-        arguments = (
-            *self._grant_arguments(connection, token, ticket, ttl, floor, holder, mode),
-            expected,
-        )
-        fence, second, public = await self._run_before(not_after, self._take, name, arguments, connection)
+
+        def arguments(connection: Connection, not_after_ms: int) -> tuple[Word, ...]:
+            terms = self._grant_arguments(connection, token, ticket, ttl, floor, holder, mode)
+            return *terms, expected, not_after_ms
+
+        fence, second, public = await self._runner.run_before(not_after, self._take, name, arguments)
         if fence:
             return fence, _seconds(second), None
         held = parse_holding(public)
@@ -217,14 +227,16 @@ class ValkeyStore:
         reply = await connection.run(self._inspect, name, ())
         return _info(name, await self._runner.check(reply, self._inspect, name, ()))
 
-    async def page(self, pattern: str, cursor: int) -> tuple[int, Sequence[LockInfo]]:
+    async def page(self, pattern: str, cursor: object) -> tuple[object, Sequence[LockInfo]]:
         """See the port. A lock that exists all the time is on some page, occasionally on two.
 
         Records that cannot be read, such as those of another version, are left out and logged.
         """
         connection = await self._transport.get_connection()
         match = pattern_of(self._namespace, pattern)
-        reply = await connection.call("SCAN", cursor, "MATCH", match, "COUNT", _PAGE, "TYPE", "string")
+        reply = await connection.call(
+            "SCAN", cast("Word", cursor), "MATCH", match, "COUNT", _PAGE, "TYPE", "string"
+        )
         self._runner.raise_if_error(reply)
         following, keys = reply
         names = [name for key in dict.fromkeys(keys) if (name := name_of(self._namespace, key)) is not None]
@@ -241,7 +253,8 @@ class ValkeyStore:
                 info = _info(name, info_reply)
                 if info.is_held or info.waiters:
                     found.append(info)
-        return int(following), found
+        # The cursor of a cluster is an object.
+        return (int(following) if isinstance(following, bytes) else following), found
 
     async def close(self) -> None:
         """Close every connection."""
@@ -251,28 +264,10 @@ class ValkeyStore:
         """In a child process: drop the parent's connections."""
         self._transport.after_fork()
 
-    async def _run_before(
-        self,
-        not_after: NotAfter,
-        command: ScriptCommand,
-        name: str,
-        arguments: tuple[Word, ...],
-        connection: Connection | None = None,
-    ) -> Reply:
-        """The reply to a script whose last argument is the not-after, on the clock of the connection's server."""
-        connection = connection or await self._transport.get_connection()
-        arguments = (*arguments, connection.server_clock.to_ms(not_after.at))
-        not_after.is_sent = True
-        reply = await connection.run(command, name, arguments)
-        with _reading_clock(connection):
-            return await self._runner.check(reply, command, name, arguments)
-
     async def _find_end(self, name: str, fence: int) -> Ended:
         """Why a lease is gone; a command of its own, so that the common release does not pay for it."""
         try:
-            connection = await self._transport.get_connection()
-            reply = await connection.run(self._read_taken, name, ())
-            self._runner.raise_if_error(reply)
+            reply = await self._runner.get(self._read_taken, name)
         except StoreError:
             return Ended.EXPIRED  # the end is certain; only the reason is unknown
         return Ended.TAKEN if reply is not None and int(reply) > fence else Ended.EXPIRED
@@ -294,7 +289,10 @@ class ValkeyStore:
         except StoreError as error:
             return error
         now_ms, left_ms, *places = reply
-        return QueueState(now_ms / 1000, _seconds(left_ms), [_place(place) for place in places])
+        found = [_place(place) for place in places]
+        if self._transport.min_replicas:
+            found = [(place[0], 0.0, None) if isinstance(place, tuple) else place for place in found]
+        return QueueState(now_ms / 1000, _seconds(left_ms), found)
 
     def _renewed(self, reply: Reply) -> RenewReply:
         try:
@@ -304,14 +302,14 @@ class ValkeyStore:
         return _renewed(reply)
 
 
-@contextmanager
-def _reading_clock(connection: Connection) -> Generator[None]:
-    """Read the server's clock from the reply to a request that came too late."""
-    try:
-        yield
-    except TooLate as late:
-        connection.server_clock.read(late.store_ms)
-        raise
+def _deliver_without_time(deliver: Callable[[Notification], None], notification: Notification) -> None:
+    """Deliver a grant as one that has run out, so that the waiter asks again: the reply to that has been acknowledged.
+
+    The grant itself was made in a script of another client, so nothing is known about its replicas.
+    """
+    if isinstance(notification, Granted):
+        notification = notification._replace(remaining=0.0)
+    deliver(notification)
 
 
 def _renewed(reply: Reply) -> Done | Ended:

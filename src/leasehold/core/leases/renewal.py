@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from leasehold.core.background import BackgroundLoop, report_unexpected
@@ -78,9 +79,13 @@ class Renewer:
             while due := await self._timer_queue.due():
                 now = self._clock.now()
                 # Two entries of one lease are one renewal.
-                to_renew = [lease for lease in dict.fromkeys(due) if self._wants_renewal(lease, now)]
-                for start in range(0, len(to_renew), _BATCH):
-                    self._start_batch(to_renew[start : start + _BATCH])
+                parts: defaultdict[object, list[LeaseState]] = defaultdict(list)
+                for lease in dict.fromkeys(due):
+                    if self._wants_renewal(lease, now):
+                        parts[self._store.part_of(lease.name)].append(lease)
+                for part, to_renew in parts.items():
+                    for start in range(0, len(to_renew), _BATCH):
+                        self._start_batch(part, to_renew[start : start + _BATCH])
         finally:
             for lease in self._timer_queue.drain():
                 lease.end("expired")
@@ -101,11 +106,15 @@ class Renewer:
         self._schedule(lease.valid_until, lease)
         return lease.wants_renewal() and lease.valid_until != lease.hold_until
 
-    def _start_batch(self, due: list[LeaseState]) -> None:
+    def _start_batch(self, part: object, due: list[LeaseState]) -> None:
         # The turn is taken now and not when the task starts: a release in between must wait for us.
         mine = self._concurrency.signal()
         batch = [lease for lease in due if self._has_turn(lease, mine)]
-        self._concurrency.spawn(self._renew(batch, mine))
+        if part is None:
+            self._concurrency.spawn(self._renew(batch, mine))
+        else:
+            # Also where `spawn` would wait for it: a part of the store that is silent must not delay the others.
+            self._concurrency.background(lambda: self._renew(batch, mine))
 
     def _has_turn(self, lease: LeaseState, mine: Signal) -> bool:
         """Return whether the turn is ours; if not, the lease calls `renew_now` when it is over."""

@@ -15,7 +15,10 @@ local token = string.sub(record, 3, 34)
 local kind, held_by, rest = read_record()
 local count, left_ms = read_lease(token, kind, held_by, rest)
 -- Handed over from the queue (g) is not the same: then the reader's lease ended first, and another may have had the lock.
-if count and kind ~= 'g' then return {count, left_ms, ''} end
+if count and kind ~= 'g' then
+  redis.call('EXPIRE', fence, 172800)
+  return {count, left_ms, ''}
+end
 if kind ~= 's' or not left_of(reader, kind) then
   release_token(token)
   return {-2, 0, ''}

@@ -26,7 +26,7 @@ async def diagnose(transport: Transport, engine: Engine[Any]) -> list[Finding]:
     topology = await read_topology(transport, info)
     return [
         server_checks.check_server(info, reply),
-        server_checks.check_role(info),
+        server_checks.check_role(info, transport.min_replicas),
         server_checks.check_eviction(info),
         server_checks.check_persistence(info),
         await server_checks.check_scripts(engine),

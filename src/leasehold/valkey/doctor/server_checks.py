@@ -46,8 +46,8 @@ def check_server(info: dict[str, str], reply: Reply) -> Finding:
     return Finding("server", "ok", named)
 
 
-def check_role(info: dict[str, str]) -> Finding:
-    """Whether it is a primary."""
+def check_role(info: dict[str, str], min_replicas: int) -> Finding:
+    """Whether it is a primary, with enough replicas."""
     role = info.get("role")
     if role is None:
         return Finding("role", "warn", "unknown", "Make sure that this is a primary and not a replica.")
@@ -57,6 +57,13 @@ def check_role(info: dict[str, str]) -> Finding:
             "role", "problem", f"replica of {primary}", "Connect to the primary: replicas grant no locks."
         )
     replicas = info.get("connected_slaves", "0")
+    if int(replicas) < min_replicas:
+        return Finding(
+            "role",
+            "problem",
+            f"primary, replicas: {replicas}, min_replicas: {min_replicas}",
+            "Add replicas, or lower min_replicas in the store URL: no lock is granted without so many.",
+        )
     return Finding("role", "ok", "primary" if replicas == "0" else f"primary, replicas: {replicas}")
 
 

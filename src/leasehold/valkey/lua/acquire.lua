@@ -33,7 +33,10 @@ local count, left_ms = read_lease(token, kind, held_by, rest)
 if count then
   -- A lease that was granted from the queue is claimed by asking again.
   local is_handed_over = kind == 'g' or kind == 's' and string.sub(redis.call('HGET', people, token), 1, 1) == 'g'
-  if not is_handed_over then return {count, left_ms, ''} end
+  if not is_handed_over then
+    redis.call('EXPIRE', fence, 172800)
+    return {count, left_ms, ''}
+  end
   set_ttl(token, kind, rest, tonumber(ttl_ms))
   return {count, tonumber(ttl_ms), ''}
 end

@@ -30,6 +30,7 @@ for number = 1, #keys / 2 do
   if refusal then return refusal end
   if left_ms[number] then
     local count = tonumber(redis.call('GET', fence)) or next_fence(fence, floor)
+    redis.call('EXPIRE', fence, 172800)
     reply[number] = {count, left_ms[number]}
   else
     local count = next_fence(fence, floor)

@@ -6,7 +6,9 @@ local lock, fence, queue, readers, people, result = KEYS[1], KEYS[2], KEYS[3], K
 local token, value, ttl_ms = ARGV[1], ARGV[2], ARGV[3]
 
 -- Uses: clock, fence, record, waiters, readers, advance_queue, lease, release_token
-if not left_of(token, read_record()) then return redis.call('GET', result) == value and 1 or 0 end
+if not left_of(token, read_record()) then
+  return redis.call('GET', result) == value and redis.call('PEXPIRE', result, ttl_ms) or 0
+end
 redis.call('SET', result, value, 'PX', ttl_ms)
 release_token(token)
 return 1

@@ -6,4 +6,4 @@ local result = KEYS[1]
 local mark, ttl_ms = ARGV[1], ARGV[2]
 
 if redis.call('SET', result, mark, 'NX', 'PX', ttl_ms) then return 1 end
-return redis.call('GET', result) == mark and 1 or 0
+return redis.call('GET', result) == mark and redis.call('PEXPIRE', result, ttl_ms) or 0

@@ -12,7 +12,10 @@ local refusal = refuse_late(not_after_ms)
 if refusal then return refusal end
 local token = string.sub(record, 3, 34)
 local count, left_ms = read_lease(token, read_record())
-if count then return {count, left_ms, ''} end
+if count then
+  redis.call('EXPIRE', fence, 172800)
+  return {count, left_ms, ''}
+end
 local held = list_holders()
 -- Of several readers the latest counts, because a reader that came after the caller's check must be noticed.
 local held_fence, longest_ms = 0, 1

@@ -56,7 +56,7 @@ class AsyncConnection(asyncio.Protocol):
         self._timeout = timeout
         self._clock = clock
         self._on_push = on_push
-        self._on_lost = on_lost
+        self.on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._new_future = self._loop.create_future
         self._transport: asyncio.Transport | None = None
@@ -101,7 +101,7 @@ class AsyncConnection(asyncio.Protocol):
 
     async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
         """The replies to many commands on locks, sent in one piece."""
-        return await self._request_many([call.command.pack(call.name, call.arguments) for call in calls])
+        return await self.request_many([call.command.pack(call.name, call.arguments) for call in calls])
 
     def call(self, *words: Word) -> Awaitable[Reply]:
         """The reply to any other command."""
@@ -109,7 +109,7 @@ class AsyncConnection(asyncio.Protocol):
 
     async def call_many(self, commands: Sequence[tuple[Word, ...]]) -> Sequence[Reply]:
         """The replies to many other commands, sent in one piece."""
-        return await self._request_many([codec.pack(words) for words in commands])
+        return await self.request_many([codec.pack(words) for words in commands])
 
     async def subscribe(self, channel: str) -> BaseException | None:
         """Subscribe to ``channel``; returns the server's refusal, if it refuses.
@@ -117,7 +117,7 @@ class AsyncConnection(asyncio.Protocol):
         A subscription is confirmed out of band, by a push, and refused in band, by an error. The reply to
         a command behind it shows which it was, and so whether to expect one or two replies.
         """
-        await self._wait_until_writable()
+        await self.wait_until_writable()
         future: asyncio.Future[Reply] = self._loop.create_future()
         self._send(codec.pack(("SUBSCRIBE", channel)), _SubscribeSlot(self._skip_reply, future))
         self._send(codec.pack(("PING", _MARKER)), _UnusedSlot())
@@ -242,17 +242,19 @@ class AsyncConnection(asyncio.Protocol):
             self._unsent.clear()
 
     async def _request_when_writable(self, packed: bytes) -> Reply:
-        await self._wait_until_writable()
+        await self.wait_until_writable()
         return await self._request(packed)
 
-    async def _request_many(self, commands: list[bytes]) -> Sequence[Reply]:
-        await self._wait_until_writable()
+    async def request_many(self, commands: Sequence[bytes]) -> Sequence[Reply]:
+        """The replies to packed commands, sent in one piece; a missing one is a `StoreUnavailable`."""
+        await self.wait_until_writable()
         batch = _Batch(self._loop.create_future(), len(commands))
         for index, packed in enumerate(commands):
             self._send(packed, _BatchSlot(batch, index))
         return await batch.future
 
-    async def _wait_until_writable(self) -> None:
+    async def wait_until_writable(self) -> None:
+        """Return when the server reads what is sent; `StoreUnavailable` if it does not within the timeout."""
         if self._writable_again is not None:
             done, _ = await asyncio.wait({self._writable_again}, timeout=self._timeout)
             if not done:
@@ -297,7 +299,7 @@ class AsyncConnection(asyncio.Protocol):
             if not slot.done():
                 slot.set_exception(error_mapping.no_reply(why, cause))
         self.resume_writing()
-        self._on_lost(self)
+        self.on_lost(self)
 
 
 class _UnusedSlot:

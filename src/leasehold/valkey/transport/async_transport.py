@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from leasehold.valkey.options import Options
     from leasehold.valkey.transport.handshake import ServerFacts
     from leasehold.valkey.transport.protocols import Reply, Word
+    from leasehold.valkey.transport.replicated_connection import ReplicatedConnection
+
+    _Opened = AsyncConnection | ReplicatedConnection
 
 
 class AsyncTransport:
@@ -37,17 +40,18 @@ class AsyncTransport:
         fraction: Callable[[], float],
         check_loop: Callable[[], None],
     ) -> None:
-        self.connection: AsyncConnection | None = None
+        self.connection: _Opened | None = None
+        self.min_replicas = options.min_replicas
         self.facts: ServerFacts | None = None
         self._options = options
         self._clock = clock
         self._fraction = fraction
         self._check_loop = check_loop
-        self._handle_notification: Callable[[bytes], None] = lambda _payload: None
+        self._handle_notification: Callable[[bytes], None] | None = None
         self._on_gap: Callable[[], None] = lambda: None
         self._subscribers: dict[bytes, dict[Callable[[bytes], None], Callable[[], None]]] = {}
         self.channel = notifications.new_channel()
-        self._connecting: asyncio.Task[AsyncConnection] | None = None
+        self._connecting: asyncio.Task[_Opened] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._to_others: set[AsyncConnection] = set()
         self._last_failure: BaseException | None = None
@@ -57,7 +61,7 @@ class AsyncTransport:
         self._announced: str | None = None
         self._is_closed = False
 
-    async def get_connection(self) -> AsyncConnection:
+    async def get_connection(self, name: str | None = None) -> _Opened:  # noqa: ARG002 - one server keeps all
         """The open connection, or a new one."""
         if self.connection is not None:
             return self.connection
@@ -78,6 +82,15 @@ class AsyncTransport:
         return task.result()
 
     keeps_order = True
+    redirect = None
+
+    def part_of(self, name: str) -> object:  # noqa: ARG002 - one server keeps all
+        """See `Transport`."""
+        return None
+
+    def is_one_step(self, names: Sequence[str]) -> bool:  # noqa: ARG002 - one server keeps all
+        """See `Transport`."""
+        return True
 
     @property
     def finds_primary(self) -> bool:
@@ -153,7 +166,7 @@ class AsyncTransport:
         self._watching = None
         self.channel = notifications.new_channel()
 
-    def _start_connecting(self) -> asyncio.Task[AsyncConnection]:
+    def _start_connecting(self) -> asyncio.Task[_Opened]:
         if self._connecting is None:
             self._connecting = asyncio.get_running_loop().create_task(
                 self._connect(), name="leasehold-connect"
@@ -161,13 +174,13 @@ class AsyncTransport:
             self._connecting.add_done_callback(self._on_connecting_ended)
         return self._connecting
 
-    def _on_connecting_ended(self, task: asyncio.Task[AsyncConnection]) -> None:
+    def _on_connecting_ended(self, task: asyncio.Task[_Opened]) -> None:
         if self._connecting is task:
             self._connecting = None
         if not task.cancelled():
             task.exception()  # retrieved, so that asyncio does not report it: the waiting callers raise it
 
-    async def _connect(self) -> AsyncConnection:
+    async def _connect(self) -> _Opened:
         """Try until it works, or until the server refuses us."""
         tries = 0
         while True:
@@ -188,7 +201,7 @@ class AsyncTransport:
                 self._last_failure = error if str(error) else TimeoutError(f"no answer from {self._target}")
             await asyncio.sleep(RECONNECT_BACKOFF.pause(tries, self._fraction()))
 
-    async def _open_primary(self) -> AsyncConnection:
+    async def _open_primary(self) -> _Opened:
         if isinstance(self._options.server, Endpoint):
             return await self._open(self._options.server)
         finder = self._options.finder
@@ -271,9 +284,46 @@ class AsyncTransport:
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return connection
 
-    async def _open(self, endpoint: Endpoint) -> AsyncConnection:
+    async def _open(self, endpoint: Endpoint) -> _Opened:
+        connection, facts = await self._open_one(endpoint, self._on_push)
+        opened: _Opened = connection
+        try:
+            if self._handle_notification is not None:
+                await self._subscribe_on(connection, notifications.channel_name(self.channel))
+            for channel in tuple(self._subscribers):
+                await self._subscribe_on(connection, channel.decode())
+            if self.min_replicas:
+                opened = await self._add_granting(connection, facts, endpoint)
+        except BaseException:
+            connection.close("the client did not finish connecting")
+            raise
+        if opened.is_lost:
+            opened.close("the client did not finish connecting")
+            raise StoreUnavailable(f"{endpoint} closed the connection right after the handshake")
+        if self.facts is None:
+            handshake.warn_about(facts, endpoint)
+        self.facts = facts
+        return opened
+
+    async def _add_granting(
+        self, plain: AsyncConnection, facts: ServerFacts, endpoint: Endpoint
+    ) -> ReplicatedConnection:
+        # Here, because few clients need them.
+        from leasehold.valkey.transport.acknowledgement import Acknowledgement  # noqa: PLC0415
+        from leasehold.valkey.transport.replicated_connection import ReplicatedConnection  # noqa: PLC0415
+
+        granting, also = await self._open_one(endpoint, lambda _push: None)
+        if also.replication_id != facts.replication_id:
+            granting.close("the client did not finish connecting")
+            raise StoreUnavailable(f"two servers reply at {endpoint}, so it is being failed over")
+        acknowledgement = Acknowledgement(endpoint.min_replicas, self._options.timeout)
+        return ReplicatedConnection(plain, granting, acknowledgement, self._on_connection_lost)
+
+    async def _open_one(
+        self, endpoint: Endpoint, on_push: Callable[[Reply], None]
+    ) -> tuple[AsyncConnection, ServerFacts]:
         connection = await self._open_socket(
-            endpoint, self._on_push, self._on_connection_lost, self._options.timeout
+            endpoint, on_push, self._on_connection_lost, self._options.timeout
         )
         try:
             replies = await connection.call_many(handshake.commands(endpoint, self._options.client_name))
@@ -283,22 +333,10 @@ class AsyncTransport:
             if isinstance(error.__cause__, codec.ProtocolError):
                 raise error_mapping.not_redis(str(endpoint), error.__cause__) from error.__cause__
             raise
-        try:
-            await self._subscribe_on(connection, notifications.channel_name(self.channel))
-            for channel in tuple(self._subscribers):
-                await self._subscribe_on(connection, channel.decode())
-        except BaseException:
-            connection.close("the subscription failed")
-            raise
-        if connection.is_lost:
-            raise StoreUnavailable(f"{endpoint} closed the connection right after the handshake")
         connection.set_server_facts(facts)
-        if self.facts is None:
-            handshake.warn_about(facts, endpoint)
-        self.facts = facts
-        return connection
+        return connection, facts
 
-    async def _subscribe_on(self, connection: AsyncConnection, channel: str) -> bool:
+    async def _subscribe_on(self, connection: _Opened, channel: str) -> bool:
         refusal = await connection.subscribe(channel)
         if refusal is not None:
             handshake.warn_no_notifications(connection.name, refusal)
@@ -308,11 +346,12 @@ class AsyncTransport:
         match push:
             case [b"message", channel, payload]:
                 for handle in self._subscribers.get(channel) or (self._handle_notification,):
-                    handle(payload)
+                    if handle is not None:
+                        handle(payload)
             case _:
                 pass  # the confirmation of a subscription
 
-    def _on_connection_lost(self, connection: AsyncConnection) -> None:
+    def _on_connection_lost(self, connection: _Opened) -> None:
         if self.connection is connection:
             self.connection = None
             if not self._is_closed:

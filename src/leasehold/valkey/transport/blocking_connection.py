@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from leasehold.valkey.commands import Command
+    from leasehold.valkey.transport.acknowledgement import Acknowledgement
     from leasehold.valkey.transport.endpoint import Endpoint
     from leasehold.valkey.transport.handshake import ServerFacts
     from leasehold.valkey.transport.protocols import Call, Reply, Word
@@ -36,7 +37,9 @@ class BlockingConnection:
         clock: Callable[[], float],
         put_back: Callable[[BlockingConnection], None],
         track: Callable[[socket.socket], None],
+        acknowledgement: Acknowledgement | None = None,
     ) -> None:
+        self._acknowledgement = acknowledgement
         self.name = str(endpoint)
         self._timeout = timeout
         self._clock = clock
@@ -99,7 +102,12 @@ class BlockingConnection:
     def _run(self, calls: Sequence[tuple[Command, str, tuple[Word, ...]]]) -> list[Reply]:
         try:
             self.is_exchanging = True
-            return self._exchange([command.pack(name, arguments) for command, name, arguments in calls])
+            commands = [command.pack(name, arguments) for command, name, arguments in calls]
+            acknowledgement = self._acknowledgement
+            if acknowledgement is None or all(command.effect != "grant" for command, _, _ in calls):
+                return self._exchange(commands)
+            *replies, acknowledged = self._exchange([*commands, acknowledgement.request])
+            return acknowledgement.check(replies, acknowledged)
         finally:
             self.is_exchanging = False
             self._put_back(self)

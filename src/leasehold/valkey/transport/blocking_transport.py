@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from leasehold.core.validation import client_closed
 from leasehold.valkey import notifications
 from leasehold.valkey.transport import handshake
+from leasehold.valkey.transport.acknowledgement import acknowledgement_for
 from leasehold.valkey.transport.blocking_connection import BlockingConnection
 from leasehold.valkey.transport.blocking_subscriber import BlockingSubscriber
 from leasehold.valkey.transport.connection_limit import ConnectionLimit
@@ -51,6 +52,7 @@ class BlockingTransport:
         concurrency: Concurrency,
     ) -> None:
         self.facts: ServerFacts | None = None
+        self.min_replicas = options.min_replicas
         self._options = options
         self._clock = clock
         self._fraction = fraction
@@ -122,7 +124,17 @@ class BlockingTransport:
         """
         self._handlers = handle, on_gap
 
-    async def get_connection(self) -> BlockingConnection:
+    redirect = None
+
+    def part_of(self, name: str) -> object:  # noqa: ARG002 - one server keeps all
+        """See `Transport`."""
+        return None
+
+    def is_one_step(self, names: Sequence[str]) -> bool:  # noqa: ARG002 - one server keeps all
+        """See `Transport`."""
+        return True
+
+    async def get_connection(self, name: str | None = None) -> BlockingConnection:  # noqa: ARG002 - one server keeps all
         """A connection for one exchange."""
         if self._is_closed:
             raise client_closed()
@@ -185,6 +197,7 @@ class BlockingTransport:
             clock=self._clock,
             put_back=self.put_back,
             track=self._track,
+            acknowledgement=acknowledgement_for(server, options.timeout),
         )
         connection.generation = generation
         if self._watch is not None:

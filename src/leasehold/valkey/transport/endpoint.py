@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class Endpoint:
     """One server. Its password never shows in a repr, a log or an error.
 
-    ``service`` is the name under which sentinels monitor it: then it must be the primary.
+    ``service`` is the name under which sentinels monitor it: then it must be the primary. ``in_cluster``: it must be a
+    primary of a cluster. A grant counts only once ``min_replicas`` of its replicas have acknowledged it.
     """
 
     host: str = "localhost"
@@ -24,6 +25,8 @@ class Endpoint:
     password: str | None = field(default=None, repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     service: str | None = None
+    min_replicas: int = 0
+    in_cluster: bool = False
 
     def __str__(self) -> str:
         if self.path:

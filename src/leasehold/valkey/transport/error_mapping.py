@@ -25,11 +25,13 @@ _ADVICE = {
     "MISCONF": "the server refuses writes because it cannot save to disk",
     "NOREPLICAS": "the server refuses writes because it has too few replicas",
     "LEASEHOLD-VERSION": "this lock was written by another version of Leasehold, which this one cannot read",
+    "MOVED": "this server is a node of a cluster; use a store URL for those, redis+cluster://host1,host2",
+    "CROSSSLOT": "this server is a node of a cluster; use a store URL for those, redis+cluster://host1,host2",
     "DENIED": "the server runs in protected mode and refuses this connection",
 }
 
 # The first words of error replies that are worth telling apart; there are few, so they may be labels.
-_CODES = {*_TRANSIENT, *_ADVICE, "ERR", "NOSCRIPT", "TOOLATE", "MOVED", "ASK", "EXECABORT"}
+_CODES = {*_TRANSIENT, *_ADVICE, "ERR", "NOSCRIPT", "TOOLATE", "ASK", "EXECABORT"}
 
 # The error of a command in a script, as servers before Redis 7 wrap it, and an error that a script raises itself:
 # "ERR Error running script (call to f_…): @user_script:1: @user_script: 1: -READONLY You can't write …".

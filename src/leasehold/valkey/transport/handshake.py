@@ -31,7 +31,10 @@ class ServerFacts:
     eviction: str | None
     aof_enabled: bool | None
     is_replicated: bool
-    """Another server has, or had, the same data, and either may grant: it has replicas or was one. True if unknown."""
+    """Another server has, or had, the same data, and either may grant: it has replicas or was one, or is in a cluster.
+    True if unknown."""
+    replication_id: str | None
+    """The history of writes that this server has; None if unknown."""
 
     @property
     def floor(self) -> int | None:
@@ -66,6 +69,8 @@ def commands(endpoint: Endpoint, client_name: str) -> list[tuple[Word, ...]]:
         ("INFO", "persistence"),
         ("INFO", "replication"),
         *[("SCRIPT", "LOAD", script.source) for script in scripts.ALL],
+        # Waits for nothing: shows that this user may run it.
+        *([("WAIT", 0, 1)] if endpoint.min_replicas else []),
         # Last, so that the reply is as fresh as possible.
         ("TIME",),
     ]
@@ -88,6 +93,7 @@ def read_replies(replies: Sequence[Reply], endpoint: Endpoint, *, allow_eviction
             raise error_mapping.from_reply(str(reply), reply)
     about: dict[bytes, bytes] = hello  # a map, since HELLO 3 has switched to RESP3
     memory_facts, persistence_facts = parse_info(memory), parse_info(persistence)
+    replication_facts = parse_info(replication)
     maxmemory = memory_facts.get("maxmemory")
     aof = persistence_facts.get("aof_enabled")
     facts = ServerFacts(
@@ -97,8 +103,12 @@ def read_replies(replies: Sequence[Reply], endpoint: Endpoint, *, allow_eviction
         maxmemory=int(maxmemory) if maxmemory is not None else None,
         eviction=memory_facts.get("maxmemory_policy"),
         aof_enabled=None if aof is None else aof == "1",
-        # A service has replicas, even if it had none so far.
-        is_replicated=endpoint.service is not None or _is_replicated(parse_info(replication)),
+        # A service has replicas, even if it had none so far. A slot of a cluster may come from a node whose clock is ahead.
+        is_replicated=endpoint.service is not None
+        or endpoint.in_cluster
+        or endpoint.min_replicas > 0
+        or _is_replicated(replication_facts),
+        replication_id=replication_facts.get("master_replid"),
     )
     if facts.may_evict and not allow_eviction:
         raise StoreRefused(
@@ -116,6 +126,14 @@ def _check_role(hello: Reply, endpoint: Endpoint) -> None:
         raise StoreRefused(
             f"{endpoint} is a sentinel: name it in a store URL with sentinels, redis+sentinel://host1,host2/service"
         )
+    is_in_cluster = about.get(b"mode") == b"cluster"
+    if is_in_cluster and not endpoint.in_cluster:
+        raise StoreRefused(
+            f"{endpoint} is a node of a cluster: name it in a store URL for those, redis+cluster://host1,host2"
+        )
+    if endpoint.in_cluster and about.get(b"role") != b"master":
+        # The map of the cluster has not been read again yet, or the cluster has not noticed it.
+        raise StoreUnavailable(f"{endpoint} is not a primary of the cluster now")
     if endpoint.service is not None and about.get(b"role") != b"master":
         # The sentinels have not noticed it yet, or this one has not.
         raise StoreUnavailable(f"{endpoint} is not the primary of the service {endpoint.service!r} now")

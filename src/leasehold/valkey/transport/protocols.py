@@ -73,6 +73,24 @@ class Connection(Protocol):
         ...
 
 
+class Redirect(Protocol):
+    """Finds out where to repeat calls that a server has redirected, without having done anything."""
+
+    async def __call__(
+        self, calls: Sequence[Call], replies: Sequence[Reply], elapsed: float
+    ) -> BatchConnection:
+        """The connection for that; `StoreRefused` once redirections have ``elapsed`` for the whole timeout."""
+        ...
+
+
+class BatchConnection(Protocol):
+    """The part of a connection that sends many commands."""
+
+    def run_many(self, calls: Sequence[Call]) -> Awaitable[Sequence[Reply]]:
+        """See `Connection`."""
+        ...
+
+
 class Transport(Protocol):
     """Opens connections to one store, and opens them again after they break."""
 
@@ -81,8 +99,24 @@ class Transport(Protocol):
         """The open connection; None if `get_connection` has to provide one."""
         ...
 
-    async def get_connection(self) -> Connection:
-        """The open connection, or a new one; `StoreUnavailable` or `StoreRefused` if there is none."""
+    async def get_connection(self, name: str | None = None) -> Connection:
+        """The open connection, or a new one; `StoreUnavailable` or `StoreRefused` if there is none.
+
+        With ``name`` it is a connection to the very server that keeps this lock, for what depends on its clock.
+        """
+        ...
+
+    def part_of(self, name: str) -> object:
+        """The part of the store that keeps the lock: an equal value for locks of the same server."""
+        ...
+
+    def is_one_step(self, names: Sequence[str]) -> bool:
+        """Whether one script may change all of these locks."""
+        ...
+
+    @property
+    def redirect(self) -> Redirect | None:
+        """Follows the redirections of a cluster; None if there are none."""
         ...
 
     @property
@@ -99,7 +133,12 @@ class Transport(Protocol):
 
     @property
     def keeps_order(self) -> bool:
-        """All commands use one connection, so they run in order even if no reply is awaited."""
+        """A command that undoes is run after the request in doubt, even if no reply to that was awaited."""
+        ...
+
+    @property
+    def min_replicas(self) -> int:
+        """How many replicas have to acknowledge a grant of ours; the reply to one that they have not is `NotReplicated`."""
         ...
 
     @property

@@ -51,9 +51,11 @@ class _RedisPyTransport:
     deletes_if_equal = False
     may_ask_twice = True
     keeps_order = False
+    min_replicas = 0
     finds_primary = False
     sentinels = ()
     server = None
+    redirect = None
 
     def __init__(
         self, client: redis.Redis | redis.asyncio.Redis, *, clock: Callable[[], float] = time.monotonic
@@ -89,9 +91,17 @@ class _RedisPyTransport:
         """Always open."""
         return self
 
-    async def get_connection(self) -> Self:
+    async def get_connection(self, name: str | None = None) -> Self:  # noqa: ARG002 - one server keeps all
         """Always open."""
         return self
+
+    def part_of(self, name: str) -> object:  # noqa: ARG002 - one server keeps all
+        """See `Transport`."""
+        return None
+
+    def is_one_step(self, names: Sequence[str]) -> bool:  # noqa: ARG002 - one server keeps all
+        """See `Transport`."""
+        return True
 
     async def run(self, command: Command, name: str, arguments: tuple[Word, ...]) -> Reply:
         """The reply to one command on a lock."""

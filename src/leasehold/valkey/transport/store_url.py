@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from leasehold.errors import InvalidRequest
+from leasehold.valkey.transport.cluster.slot_map import ClusterNodes
 from leasehold.valkey.transport.endpoint import Endpoint
 from leasehold.valkey.transport.sentinel import SentinelGroup
 
@@ -15,21 +16,24 @@ if TYPE_CHECKING:
 
 _SINGLE = ("redis", "rediss", "valkey", "valkeys", "unix")
 _SENTINEL = ("redis+sentinel", "rediss+sentinel")
-_SCHEMES = (*_SINGLE, *_SENTINEL)
-_TLS_SCHEMES = {"rediss", "valkeys", "rediss+sentinel"}
-_LATER = ("redis+cluster", "rediss+cluster", "redlock")
+_CLUSTER = ("redis+cluster", "rediss+cluster")
+_SCHEMES = (*_SINGLE, *_SENTINEL, *_CLUSTER)
+_TLS_SCHEMES = {"rediss", "valkeys", "rediss+sentinel", "rediss+cluster"}
+_LATER = ("redlock",)
 
 _TLS_OPTIONS = {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs"}
-_OPTIONS = {"db", *_TLS_OPTIONS}
+_OPTIONS = {"db", "min_replicas", *_TLS_OPTIONS}
 _SENTINEL_OPTIONS = {*_OPTIONS, "sentinel_username", "sentinel_password"}
+_CLUSTER_OPTIONS = {*_OPTIONS, "address_map"}
 
 _PORT, _SENTINEL_PORT = 6379, 26379
 
 _HINT = "special characters in a password are written as %XX"
+_MOST_REPLICAS = 1000
 _NOT_VALID = f"the host or the port in the store URL is not valid; {_HINT}"
 
 
-def parse(url: str, *, tls: ssl.SSLContext | None = None) -> Endpoint | SentinelGroup:
+def parse(url: str, *, tls: ssl.SSLContext | None = None) -> Endpoint | SentinelGroup | ClusterNodes:
     """The servers that ``url`` names; raises `InvalidRequest` if it is not valid.
 
     No message repeats any part of the URL but its scheme: an unescaped password may stand anywhere.
@@ -47,16 +51,19 @@ def parse(url: str, *, tls: ssl.SSLContext | None = None) -> Endpoint | Sentinel
         parts = urlsplit(url)
     except ValueError:
         raise InvalidRequest(_NOT_VALID) from None
-    options = _options_of(parts, _SENTINEL_OPTIONS if scheme in _SENTINEL else _OPTIONS)
+    options = _options_of(parts, _known_options(scheme))
     login, _, hosts = parts.netloc.rpartition("@")
     username, _, password = login.partition(":")
     server = Endpoint(
         username=unquote(username) or None,
         password=unquote(password) or None,
         tls=_tls_of(scheme, options, tls),
+        min_replicas=_min_replicas_of(options.get("min_replicas", "0")),
     )
     if scheme in _SENTINEL:
         return _sentinel_group(server, hosts, parts, options)
+    if scheme in _CLUSTER:
+        return _cluster_nodes(server, hosts, parts, options)
     if scheme == "unix":
         if not parts.path:
             raise InvalidRequest("a unix:// URL needs the path of a socket, as in unix:///run/valkey.sock")
@@ -92,6 +99,38 @@ def _sentinel_group(
     return SentinelGroup(service, sentinels, replace(server, db=db, service=service))
 
 
+def _cluster_nodes(server: Endpoint, hosts: str, parts: SplitResult, options: dict[str, str]) -> ClusterNodes:
+    if parts.path.strip("/") not in {"", "0"} or options.get("db", "0") != "0":
+        raise InvalidRequest(
+            f"a cluster has no databases but 0; leave the database out of its store URL; {_HINT}"
+        )
+    addresses = _addresses_of(hosts, _PORT)
+    if not all(host for host, _ in addresses):
+        raise InvalidRequest(f"a store URL with a cluster names a host for each of some nodes; {_HINT}")
+    seeds = tuple(replace(server, host=host, port=port) for host, port in dict.fromkeys(addresses))
+    return ClusterNodes(seeds, _address_map_of(options.get("address_map", "")))
+
+
+def _address_map_of(text: str) -> dict[tuple[str, int], tuple[str, int]]:
+    """From ``ANNOUNCED=REACHED,…``, each of them ``HOST:PORT``."""
+    addresses: dict[tuple[str, int], tuple[str, int]] = {}
+    for entry in filter(None, text.split(",")):
+        both = [_addresses_of(side, _PORT)[0] for side in entry.split("=")]
+        if len(both) != 2 or not all(host for host, _ in both):
+            raise InvalidRequest(
+                "address_map in the store URL lists announced addresses and where they are reached, as in "
+                "address_map=10.0.0.1:6379=localhost:7001,10.0.0.2:6379=localhost:7002"
+            )
+        addresses[both[0]] = both[1]
+    return addresses
+
+
+def _known_options(scheme: str) -> set[str]:
+    if scheme in _SENTINEL:
+        return _SENTINEL_OPTIONS
+    return _CLUSTER_OPTIONS if scheme in _CLUSTER else _OPTIONS
+
+
 def _options_of(parts: SplitResult, known: set[str]) -> dict[str, str]:
     options = {key: values[-1] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
     if unknown := options.keys() - known:
@@ -107,7 +146,7 @@ def _addresses_of(hosts: str, default_port: int, at_most: int | None = None) -> 
     texts = hosts.split(",")
     if at_most is not None and len(texts) > at_most:
         raise InvalidRequest(
-            f"this store URL names one server; several hosts need {_SENTINEL[0]}://; {_HINT}"
+            f"this store URL names one server; several hosts need {_SENTINEL[0]}:// or {_CLUSTER[0]}://; {_HINT}"
         )
     addresses: list[tuple[str, int]] = []
     for text in texts:
@@ -126,6 +165,14 @@ def _number_of(db: str) -> int:
     if not (db.isascii() and db.isdecimal()):
         raise InvalidRequest(f"the database in the store URL must be a number; {_HINT}")
     return int(db)
+
+
+def _min_replicas_of(number: str) -> int:
+    if not (number.isascii() and number.isdecimal() and len(number) < 5 and int(number) <= _MOST_REPLICAS):
+        raise InvalidRequest(
+            f"min_replicas in the store URL must be a whole number from 0 to {_MOST_REPLICAS}; {_HINT}"
+        )
+    return int(number)
 
 
 def _tls_of(scheme: str, options: dict[str, str], given: ssl.SSLContext | None) -> ssl.SSLContext | None:
