@@ -96,8 +96,10 @@ async def use_once(locks: Any, resource: Resource, holds: Holds, who: str, ttl: 
 @both
 @pytest.mark.parametrize("death", ["kill", "pause"])
 async def test_waiters_get_the_lock_from_the_new_primary_in_time_and_fences_grow(
-    count: Count, own_server: Callable[..., Server], kind: str, death: str
+    count: Count, own_server: Callable[..., Server], kind: str, death: str, full: bool
 ) -> None:
+    if (kind, death) in {("async", "pause"), ("blocking", "kill")} and not full:
+        pytest.skip("only with --full")
     waiters = count(full=50, quick=10)
     resource, holds = Resource(own_server()), Holds()
     with Monitored(down_after_ms=DOWN_AFTER_MS) as group:
@@ -134,9 +136,11 @@ async def test_waiters_get_the_lock_from_the_new_primary_in_time_and_fences_grow
 
 @both
 async def test_a_former_primary_that_is_cut_off_but_alive_mints_no_later_fence(
-    count: Count, own_server: Callable[..., Server], kind: str
+    count: Count, own_server: Callable[..., Server], kind: str, full: bool
 ) -> None:
     """Clients on both sides: of the former primary with a sentinel of its own, and of all others."""
+    if kind == "blocking" and not full:
+        pytest.skip("only with --full")
     rounds = count(full=200, quick=20)
     resource, holds = Resource(own_server()), Holds()
     with Monitored(down_after_ms=DOWN_AFTER_MS, cuts=True) as group:
@@ -205,8 +209,10 @@ async def is_used(server: Server, locks: Any) -> bool:
 
 
 @both
-async def test_a_client_follows_a_fail_over_without_a_request_of_its_own(kind: str) -> None:
+async def test_a_client_follows_a_fail_over_without_a_request_of_its_own(kind: str, full: bool) -> None:
     """The machine of the primary and of the sentinel that the client listens to is silent: nothing is closed."""
+    if kind == "async" and not full:
+        pytest.skip("only with --full")
     with Monitored(down_after_ms=DOWN_AFTER_MS) as group:
         first, *_ = group.sentinels
         async with client(kind, group.url, timeout=TIMEOUT, client_name="follower") as locks:
@@ -225,8 +231,10 @@ async def test_a_client_follows_a_fail_over_without_a_request_of_its_own(kind: s
 
 @both
 async def test_sentinels_that_the_url_does_not_name_are_found_and_a_client_of_a_fail_over_connects(
-    kind: str,
+    kind: str, full: bool
 ) -> None:
+    if kind == "blocking" and not full:
+        pytest.skip("only with --full")
     with Monitored(down_after_ms=DOWN_AFTER_MS) as group:
         first, *_ = group.sentinels
         async with client(kind, group.url_for(first)) as locks:
@@ -243,7 +251,9 @@ async def test_sentinels_that_the_url_does_not_name_are_found_and_a_client_of_a_
 
 
 @both
-async def test_two_of_three_sentinels_dead_change_nothing_for_clients(kind: str) -> None:
+async def test_two_of_three_sentinels_dead_change_nothing_for_clients(kind: str, full: bool) -> None:
+    if kind == "blocking" and not full:
+        pytest.skip("only with --full")
     with Monitored() as group:
         one, two, _ = group.sentinels
         async with client(kind, group.url, timeout=TIMEOUT) as locks:
