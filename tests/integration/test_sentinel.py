@@ -338,9 +338,11 @@ async def test_the_password_of_sentinels_is_told_apart_from_that_of_the_servers(
 
 @both
 async def test_no_password_is_in_a_message_a_cause_or_the_log(
-    own_server: Callable[..., Server], caplog: pytest.LogCaptureFixture, kind: str
+    own_server: Callable[..., Server], caplog: pytest.LogCaptureFixture, kind: str, full: bool
 ) -> None:
     """Each thing that may be wrong with a URL, with canaries as both passwords."""
+    if kind == "blocking" and not full:
+        pytest.skip("only with --full")
     repeats_what_it_was_sent = own_server("redis62", rename_command=['AUTH ""', 'HELLO ""'])
     servers, sentinels = f"{CANARY}1", f"sentinel_password={CANARY}2"
     told = []
@@ -369,8 +371,12 @@ async def test_no_password_is_in_a_message_a_cause_or_the_log(
 
 @both
 @pytest.mark.parametrize("flavour", SERVERS)
-async def test_a_server_that_is_demoted_and_promoted_again_is_waited_for(flavour: str, kind: str) -> None:
+async def test_a_server_that_is_demoted_and_promoted_again_is_waited_for(
+    flavour: str, kind: str, full: bool
+) -> None:
     """Redis 6.2 wraps READONLY in another text. It is no refusal here: a primary will be found."""
+    if flavour != "redis62" and not full:
+        pytest.skip("only with --full")
     with Monitored(flavour, replicas=1, sentinels=1) as group:
         async with client(kind, group.url, timeout=2) as locks:
             before = await locks.acquire("deal", ttl=20)

@@ -154,7 +154,7 @@ class World:
             assert (await self._send("POST", "/api/auth/logout", headers=headers)).status_code == 204
             # Stored behind the response, and a change that is compared later otherwise.
             key = f"doc_lock:ended:{{{user.id}}}"
-            await eventually_async(lambda: self._store.zscore(key, active.login_id) is not None)
+            await eventually_async(lambda: self._store.zscore(key, f"={active.login_id}") is not None)
         return credentials
 
     async def sign_in_all(self) -> dict[str, Credentials]:
