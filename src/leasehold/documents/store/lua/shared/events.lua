@@ -5,8 +5,8 @@ local function state_json(text)
   if text then return opening .. ',"hold":' .. text .. '}' end
   local last = redis.call('LINDEX', history, 0)
   if last then return opening .. ',"last":' .. last .. '}' end
-  local count = redis.call('GET', fence)
-  return opening .. (count and ',"fence":"' .. count .. '"}' or '}')
+  local stored = redis.call('GET', fence)
+  return opening .. (stored and ',"fence":"' .. stored .. '"}' or '}')
 end
 
 -- Publishes an event to every process, with its person and the state that it led to.
