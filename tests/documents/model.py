@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from leasehold.documents import Editor
 
 ENDED = 2**31 - 1
+NO_HOLD = -1
 LAPSE_MS = 1000
 CLAIM_MS = 5000
 

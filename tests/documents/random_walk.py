@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from tests.documents.model import ENDED, Model
+from tests.documents.model import NO_HOLD, Model
 
 from leasehold.documents import Editor, Event, LockState, Times
 
@@ -151,7 +151,7 @@ class RandomWalk:
     def _compare_version(self, state: LockState) -> None:
         expected = self.model.version
         if expected is None:
-            assert state.version.step == ENDED
+            assert state.version.step == NO_HOLD
         else:
             number, step = expected
             assert state.version.step == step, self._complain(f"step {step}")

@@ -11,7 +11,7 @@ from tests.support.eventually import eventually_async
 
 from leasehold import InvalidRequest
 from leasehold.documents import Busy, Editor, Granted, Times
-from leasehold.documents.state import ENDED
+from leasehold.documents.state import ENDED, NO_HOLD
 
 SOON_OVER = Times(ttl=0.3, heartbeat=0.1)
 
@@ -20,7 +20,7 @@ async def test_a_document_without_grants_has_no_holder(locks):
     state = await locks.state("doc")
     assert not state.is_locked
     assert (state.holder, state.held_until, state.taking, state.last) == (None, None, None, None)
-    assert state.version.step == ENDED
+    assert state.version.step == NO_HOLD
 
 
 @pytest.mark.every_way_in

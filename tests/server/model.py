@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 ENDED = 2**31 - 1
 """The step of a hold that is over."""
 
+NO_HOLD = -1
+"""The step before the first hold; the fence is the store's clock."""
+
 
 class Tab(NamedTuple):
     """One tab of a user."""

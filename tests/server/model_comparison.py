@@ -6,7 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from tests.server.model import ENDED, Answer, Model, Tab
+from tests.server.model import NO_HOLD, Answer, Model, Tab
 
 from leasehold.documents.state import Editor
 
@@ -64,7 +64,7 @@ class ModelComparison:
         assert lock["locked"] == (hold is not None), (lock, hold)
         self.check_holder(tab, lock["lock_holder"])
         fence, step = int(lock["version"]["fence"]), lock["version"]["step"]
-        assert (fence, step) == (model.version or (fence, ENDED)), (lock, model.version)
+        assert (fence, step) == (model.version or (fence, NO_HOLD)), (lock, model.version)
         assert (lock["expires_in"] is None) == (hold is None), lock
         if not model.takes:
             assert lock["taking"] is None, lock

@@ -21,6 +21,9 @@ EventKind = Literal[
 ENDED = 2**31 - 1
 """The step of a hold that is over: after every other step."""
 
+NO_HOLD = -1
+"""The step of a lock of which no hold is known. Its fence is the store's clock: newer at every reading."""
+
 
 class Version(NamedTuple):
     """Orders the states of one document's lock: the later one compares greater.

@@ -28,6 +28,36 @@ test('the first key takes the lock, and all others see who edits and cannot type
   await expect(ben.banner.getByRole('button')).toHaveCount(0);
 });
 
+test('what is typed into a new document is kept, although its socket joins it only after the first key', async ({
+  open,
+  olga,
+  service,
+}) => {
+  const id = await olga.create('Harbour rules');
+  const ana = await open('Ana', { at: '/documents' });
+  let join = () => {};
+  const isTyping = new Promise<void>((resolve) => {
+    join = resolve;
+  });
+  await ana.page.routeWebSocket('**/ws', (socket) => {
+    const server = socket.connectToServer();
+    server.onMessage(async (message) => {
+      if (String(message).includes('"joined"')) await isTyping;
+      socket.send(message);
+    });
+  });
+  const acquire = await holdRequests(ana.page, 'POST', /\/lock$/);
+  await ana.page.goto(`${service.address}/documents/${id}`);
+  await ana.type('D');
+  await acquire.asked;
+  join();
+  await ana.editor.pressSequentially('ogs wait o');
+  acquire.letThrough();
+  await ana.isAt('mine');
+  await ana.editor.pressSequentially('utside.');
+  await expect(ana.editor).toHaveText('Dogs wait outside.');
+});
+
 test('a document that another user edits can be read, selected and copied', async ({ open, fresh, olga }) => {
   await olga.acquire(fresh.id);
   const ben = await open('Ben');

@@ -5,7 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leasehold.documents.state import ENDED, Editor, Event, Hold, Holder, LockState, Person, Taking, Version
+from leasehold.documents.state import (
+    ENDED,
+    NO_HOLD,
+    Editor,
+    Event,
+    Hold,
+    Holder,
+    LockState,
+    Person,
+    Taking,
+    Version,
+)
 from leasehold.errors import StoreRefused
 from leasehold.valkey.keys import name_of
 
@@ -63,8 +74,14 @@ def _state(document_id: str, state: dict[str, Any]) -> LockState:
     hold = state.get("hold")
     if hold is None:
         last = _past(state["last"]) if "last" in state else None
-        fence = int(state["fence"]) if last is None else last.fence
-        return LockState(document_id, Version(fence, ENDED), read_at, last=last)
+        if last is not None:
+            version = Version(last.fence, ENDED)
+        elif "fence" in state:
+            version = Version(int(state["fence"]), ENDED)
+        else:
+            # The clock is ahead of every lost hold: its watchers see that it is over.
+            version = Version(state["now_us"], NO_HOLD)
+        return LockState(document_id, version, read_at, last=last)
     idle_ms, taking = hold.get("idle_ms"), hold.get("taking")
     return LockState(
         document_id,

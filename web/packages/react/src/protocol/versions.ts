@@ -1,5 +1,8 @@
 import type { LockVersion } from './messages.generated';
 
+/** The step of a lock of which no hold is known. Its fence is the time of the reading: newer at every one. */
+export const NO_HOLD = -1;
+
 /** True if `version` is of a later state than `known`. Fences are compared as numbers of any length, then steps. */
 export function isNewer(version: LockVersion, known: LockVersion): boolean {
   const order = compareFences(version.fence, known.fence);

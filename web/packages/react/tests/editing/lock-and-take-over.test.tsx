@@ -91,6 +91,39 @@ test('changes to an old text are put aside, and the newest text is loaded before
   expect(server.content).toBe('newer');
 });
 
+test('a document that was never locked stays editable, and is loaded once, although its version grows at every look', async () => {
+  const page = await visit(server, ana, { isWithoutSocket: true });
+  server.fateOf = ({ path }) => (path.endsWith('/lock') ? {} : { isLost: 'reply' });
+  await pass(100);
+  expect(server.asked('GET', '/lock').length).toBeGreaterThan(2);
+  expect(server.asked('GET', '/d')).toHaveLength(1);
+  expect(page.lock).toMatchObject({ status: 'free', isEditable: true });
+});
+
+test.each([
+  ['is saved', null],
+  ['becomes a draft', 'newer'],
+])('what is typed while the lock is requested %s, although another hold has ended', async (_, written) => {
+  const page = await visit(server, ana);
+  const slow = moment();
+  server.fateOf = ({ method }) => (method === 'POST' ? { before: slow.comes } : {});
+  await page.type('D');
+  await act(async () => server.grant(bob));
+  expect(page.lock.isEditable).toBe(false);
+  if (written !== null) server.write(written);
+  await act(async () => server.free());
+  expect(page.lock.isEditable).toBe(true);
+  await page.type('Dogs');
+  await act(async () => slow.come());
+  await pass(11);
+  expect(page.lock).toMatchObject({
+    status: 'mine',
+    isEditable: true,
+    draft: written && { content: 'Dogs' },
+  });
+  expect(server.content).toBe(written ?? 'Dogs');
+});
+
 test('a stop saves and releases in one request, and a second stop sends nothing', async () => {
   const page = await visit(server, ana);
   await page.type('hello');

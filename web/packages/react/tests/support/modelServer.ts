@@ -8,6 +8,7 @@ import {
 } from '../../src/transport/transport';
 
 const ENDED = 2147483647;
+const NO_HOLD = -1;
 const TOO_LARGE = { status: 413, body: { code: 'invalid_request', message: 'too large' } };
 
 export interface Visitor {
@@ -50,6 +51,7 @@ export class ModelServer {
   fateOf: (request: TransportRequest, by: Visitor) => Fate = () => ({});
   times = { ttl: 45, heartbeat: 10, idle: 30 };
   #yielded: (() => void) | null = null;
+  #readings = 0;
 
   transport(who: Visitor): Transport {
     return { send: (request) => this.#receive(request, who) };
@@ -84,10 +86,19 @@ export class ModelServer {
       document_id: 'd',
       locked: hold !== null,
       lock_holder: hold && holderFor(hold, who),
-      version: hold ? { fence: `${hold.fence}`, step: hold.step } : { fence: `${this.fence}`, step: ENDED },
+      version: this.#lockVersion(),
       expires_in: hold ? 45 : null,
       taking: hold?.taker ? { user_id: hold.taker.id, user_name: hold.taker.name, seconds_left: 3 } : null,
     };
+  }
+
+  /** Before the first hold each reading has a newer version, as from the store's clock. */
+  #lockVersion(): Lock['version'] {
+    const { hold } = this;
+    if (hold) return { fence: `${hold.fence}`, step: hold.step };
+    if (this.registered) return { fence: `${this.fence}`, step: ENDED };
+    this.#readings += 1;
+    return { fence: `${this.#readings}`, step: NO_HOLD };
   }
 
   /** Grants the lock to `who`, regardless of the holder. */

@@ -1,11 +1,12 @@
 -- The state as JSON: the current hold as it is stored, or else how the last one ended. Where that is not known, the
--- counter stands for it, and after that the clock, which is ahead of every lost hold: its watchers see that it is over.
+-- counter stands for it. Without a counter no hold is known: the document was never held, or the store has lost its data.
 local function state_json(text)
   local opening = '{"now_us":' .. whole(now_us)
   if text then return opening .. ',"hold":' .. text .. '}' end
   local last = redis.call('LINDEX', history, 0)
   if last then return opening .. ',"last":' .. last .. '}' end
-  return opening .. ',"fence":"' .. (redis.call('GET', fence) or whole(now_us)) .. '"}'
+  local stored = redis.call('GET', fence)
+  return opening .. (stored and ',"fence":"' .. stored .. '"}' or '}')
 end
 
 -- Publishes an event to every process, with its person and the state that it led to.

@@ -1,5 +1,5 @@
 import type { Lock, Person } from '../../protocol/messages.generated';
-import { compareFences, isNewer } from '../../protocol/versions';
+import { compareFences, isNewer, NO_HOLD } from '../../protocol/versions';
 import { type Loss, lose } from './loss';
 import { end, hurry } from './release';
 import { hasLease, isReleasing, type State, withBeatAt, withText } from './state';
@@ -34,7 +34,8 @@ export function reconsider(state: State): State {
 function markStale(state: State, before: Lock, lock: Lock, { isForceTaken = false }: Source): State {
   const { lastFence } = state;
   const hasEnded = before.locked && (!lock.locked || lock.version.fence !== before.version.fence);
-  const hasPassedUnseen = before.version.fence !== lock.version.fence && !lock.locked;
+  const isUnheld = before.version.step === NO_HOLD && lock.version.step === NO_HOLD;
+  const hasPassedUnseen = before.version.fence !== lock.version.fence && !lock.locked && !isUnheld;
   const isAnothers = before.version.fence !== lastFence || lock.version.fence !== lastFence;
   const isStale = isAnothers && (hasEnded || hasPassedUnseen || isForceTaken);
   return isStale ? withText(state, { isStale }) : state;

@@ -68,8 +68,10 @@ function statusOfOthers(state: State): LockStatus {
 function isEditable(state: State): boolean {
   const { hold, text, role, known } = state;
   if (role === 'viewer' || known === null) return false;
-  // An old text, on which nothing may be based, or none yet.
-  if (text && (text.base === null || text.isStale)) return false;
+  // None yet, or an old text, on which nothing may be based. Typing into changes that are based on it already goes on:
+  // after the grant they are saved, or become a draft.
+  const isBegun = hold.kind === 'requested' && isDirty(state);
+  if (text && (text.base === null || (text.isStale && !isBegun))) return false;
   switch (hold.kind) {
     case 'held':
       return true;
