@@ -123,6 +123,26 @@ async def test_a_slot_that_still_moves_in_the_end_is_refused_with_nothing_done(
 
 
 @both
+@pytest.mark.parametrize("flavour", ["valkey9", "redis62"])
+async def test_what_needs_one_key_goes_on_at_the_node_to_which_it_is_being_moved(
+    clusters: Clusters, kind: str, flavour: str
+) -> None:
+    """A key that is not there any more, or not yet, is asked for at the other node."""
+    cluster = clusters.empty(flavour)
+    slot = slot_of("pay:1")
+    target = cluster.others(slot)[0]
+    async with client(kind, cluster.url, timeout=LIMIT) as locks:
+        source = cluster.begin_move(slot, target)
+        assert await locks.first_time("pay", 1)
+        assert not await locks.first_time("pay", 1)
+        assert target.keys_in(slot)
+        assert not source.keys_in(slot)
+        assert await locks.once("pay:1:x", lambda: 7) == 7  # in another slot
+        cluster.end_move(slot, source, target)
+        assert not await locks.first_time("pay", 1)
+
+
+@both
 async def test_a_batch_of_renewals_does_not_wait_for_a_slot_that_is_being_moved(
     cluster: Cluster, kind: str
 ) -> None:
