@@ -35,6 +35,10 @@ _AT_ONCE = 0.1
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.05
 
 
+# While many slots are being moved, each of which is corrected by itself.
+_READ_AGAIN_AFTER = 0.25
+
+
 class Node(Transport, Protocol):
     """The transport to one primary."""
 
@@ -167,7 +171,7 @@ class ClusterTransport(Generic[N]):
         self._stopped.set()
         self._wanted.set()
         try:
-            for node in (*self._nodes.values(), *self._retired):
+            for node in (*tuple(self._nodes.values()), *tuple(self._retired)):
                 await node.close()
         finally:
             await self._any_node.close()
@@ -324,6 +328,7 @@ class ClusterTransport(Generic[N]):
             if node.keeps_order and node.facts is not None:
                 # Its connection was lost. A pool has none to lose; that its server is gone shows in the next exchange.
                 self._report_lost(node)
+            is_new = node.facts is None
             try:
                 connection = await node.get_connection()
             except LeaseholdError:
@@ -331,7 +336,7 @@ class ClusterTransport(Generic[N]):
                     self._report_lost(node)
                     raise
             else:
-                if not self.deletes_if_equal:
+                if is_new:
                     self._compare_facts()
                 return connection
 
@@ -406,7 +411,8 @@ class ClusterTransport(Generic[N]):
             if attempt.failure is None or isinstance(attempt.failure, StoreRefused):
                 self._attempt = _Attempt(self._concurrency)
                 attempt.ended.set()
-            await self._stopped.wait(RECONNECT_BACKOFF.pause(max(tries, 1), self._fraction()))
+            pause = RECONNECT_BACKOFF.pause(tries, self._fraction()) if tries else _READ_AGAIN_AFTER
+            await self._stopped.wait(pause)
 
     async def _connect_any_node(self) -> None:
         try:
@@ -426,7 +432,9 @@ class ClusterTransport(Generic[N]):
                 self._retired.add(node)
                 self._concurrency.spawn(self._retire(node))
         self._lost = {
-            node for node in self._lost if node in owners and node.keeps_order and node.connection is None
+            node
+            for node in tuple(self._lost)
+            if node in owners and node.keeps_order and node.connection is None
         }
         self._compare_facts()
         if self._picked is not None and self._picked not in self._primaries:
