@@ -96,6 +96,9 @@ class ClusterTransport(Generic[N]):
         self._primaries: tuple[Endpoint, ...] = ()
         self._owners: list[N | None] = [None] * SLOTS
         self._slots: dict[str, int] = {}
+        self._routes: dict[str, N] = {}
+        """The nodes that keep these locks, by the present map."""
+        self._now = clock.now
         self._picks = itertools.count(int(fraction() * SLOTS))
         self._picked: Endpoint | None = None
         # Nothing is granted there.
@@ -186,16 +189,15 @@ class ClusterTransport(Generic[N]):
 
     def now_ms(self) -> int:
         """The clock of some node, approximately."""
-        return int((self.server_clock.offset + self._clock.now()) * 1000)
+        return int((self.server_clock.offset + self._now()) * 1000)
 
     def run(self, command: Command, name: str, arguments: tuple[Word, ...]) -> Awaitable[Reply]:
         """The reply to one command on a lock, from the node that keeps it."""
-        slot = self._slots.get(name)
-        node = self._owners[self._slot_of(name) if slot is None else slot]
-        connection = None if node is None else node.connection
-        if connection is None:
-            return self._run(command, name, arguments)
-        return connection.run(command, name, arguments)
+        # Every lock passes here twice.
+        node = self._routes.get(name)
+        if node is not None and (connection := node.connection) is not None:
+            return connection.run(command, name, arguments)
+        return self._run(command, name, arguments)
 
     async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
         """The replies to many commands on locks, sent to each node in one piece. Every error is among them."""
@@ -226,6 +228,7 @@ class ClusterTransport(Generic[N]):
             match str(reply).split():
                 case ["MOVED", slot, address]:
                     self._owners[int(slot)] = self.node_at(self.find(address))
+                    self._routes = {}
                     self._want_map()
                 case ["ASK", _, address]:
                     asking[call.name] = self.node_at(self.find(address))
@@ -307,7 +310,13 @@ class ClusterTransport(Generic[N]):
         return slot
 
     async def _run(self, command: Command, name: str, arguments: tuple[Word, ...]) -> Reply:
+        # The routes before the map: if that changes in between, the routes that are written to are those of before.
+        routes = self._routes
         node = self._owners[self._slot_of(name)]
+        if node is not None:
+            if len(routes) >= _CACHED_SLOTS:
+                routes.clear()
+            routes[name] = node
         connection = await self._connect(name)
         try:
             return await connection.run(command, name, arguments)
@@ -426,7 +435,9 @@ class ClusterTransport(Generic[N]):
             owners[first : last + 1] = [self.node_at(primary)] * (last - first + 1)
         before = self._primaries
         self._primaries = tuple(dict.fromkeys(primary for _, _, primary in ranges))
+        # In this order, see `_run`.
         self._owners = owners
+        self._routes = {}
         for endpoint in before:
             if endpoint not in self._primaries and (node := self._nodes.pop(endpoint, None)) is not None:
                 self._retired.add(node)
