@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,14 +28,14 @@ SLOT = slot_of(NAME)
 TWIN = next(f"twin-{number}" for number in range(10**6) if slot_of(f"twin-{number}") == SLOT)
 
 
-def move_live(cluster: Cluster, target: Node) -> None:
-    cluster.move_live(SLOT, target)
+def move_live(cluster: Cluster, target: Node, slot: int = SLOT) -> None:
+    cluster.move_live(slot, target)
 
 
-def move_keys(cluster: Cluster, target: Node) -> None:
-    source = cluster.begin_move(SLOT, target)
-    cluster.move_keys(SLOT, source, target, source.keys_in(SLOT)[::2])
-    cluster.end_move(SLOT, source, target)
+def move_keys(cluster: Cluster, target: Node, slot: int = SLOT) -> None:
+    source = cluster.begin_move(slot, target)
+    cluster.move_keys(slot, source, target, source.keys_in(slot)[::2])
+    cluster.end_move(slot, source, target)
 
 
 ways = pytest.mark.parametrize(
@@ -47,7 +48,7 @@ ways = pytest.mark.parametrize(
 @both
 @ways
 async def test_a_moving_slot_gives_no_wrong_answer_and_loses_no_lease(
-    clusters: Clusters, count: Count, kind: str, flavour: str, move: Callable[[Cluster, Node], None]
+    clusters: Clusters, count: Count, kind: str, flavour: str, move: Callable[..., None]
 ) -> None:
     cluster = clusters.empty(flavour)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(32))
@@ -103,7 +104,7 @@ async def test_a_slot_that_still_moves_in_the_end_is_refused_with_nothing_done(
     async with client(kind, cluster.url, timeout=0.5) as locks:
         lease = await locks.acquire(NAME, ttl=4 * LIMIT)
         source = cluster.begin_move(SLOT, target)
-        cluster.move_keys(SLOT, source, target, [f"lock:{{{NAME}}}".encode()])
+        cluster.move_keys(SLOT, source, target, [in_key(NAME)])
         for request in (
             lambda: locks.acquire(NAME, ttl=20, wait=0),
             lambda: locks.acquire(NAME, ttl=20, wait=5),
@@ -123,6 +124,26 @@ async def test_a_slot_that_still_moves_in_the_end_is_refused_with_nothing_done(
 
 
 @both
+@pytest.mark.parametrize("flavour", ["valkey9", "redis62"])
+async def test_what_needs_one_key_goes_on_at_the_node_to_which_it_is_being_moved(
+    clusters: Clusters, kind: str, flavour: str
+) -> None:
+    """A key that is not there any more, or not yet, is asked for at the other node."""
+    cluster = clusters.empty(flavour)
+    slot = slot_of("pay:1")
+    target = cluster.others(slot)[0]
+    async with client(kind, cluster.url, timeout=LIMIT) as locks:
+        source = cluster.begin_move(slot, target)
+        assert await locks.first_time("pay", 1)
+        assert not await locks.first_time("pay", 1)
+        assert target.keys_in(slot)
+        assert not source.keys_in(slot)
+        assert await locks.once("pay:1:x", lambda: 7) == 7  # in another slot
+        cluster.end_move(slot, source, target)
+        assert not await locks.first_time("pay", 1)
+
+
+@both
 async def test_a_batch_of_renewals_does_not_wait_for_a_slot_that_is_being_moved(
     cluster: Cluster, kind: str
 ) -> None:
@@ -132,7 +153,7 @@ async def test_a_batch_of_renewals_does_not_wait_for_a_slot_that_is_being_moved(
     async with client(kind, cluster.url, timeout=4 * LIMIT) as locks:
         leases = [await locks.acquire(name, ttl=4 * LIMIT) for name in names]
         cluster.begin_move(SLOT, target)
-        cluster.move_keys(SLOT, source, target, [f"lock:{{{NAME}}}".encode()])
+        cluster.move_keys(SLOT, source, target, [in_key(NAME)])
         renewals = [Renewal(lease.name, lease.token, lease.fence, 4 * LIMIT) for lease in leases]
         async with asyncio.timeout(LIMIT):
             *done, moving = await of_store(kind, plain(locks)._engine.store.renew(renewals))
@@ -146,7 +167,7 @@ async def test_a_batch_of_renewals_does_not_wait_for_a_slot_that_is_being_moved(
 @both
 @ways
 async def test_a_listing_is_complete_while_slots_are_moved(
-    clusters: Clusters, count: Count, kind: str, flavour: str, move: Callable[[Cluster, Node], None]
+    clusters: Clusters, count: Count, kind: str, flavour: str, move: Callable[..., None]
 ) -> None:
     """To a node that has been listed from one that has not been, and the other way round."""
     cluster = clusters.empty(flavour)
@@ -180,6 +201,40 @@ async def of_store(kind: str, work: Coroutine[Any, Any, Any]) -> Any:
 
 
 @both
+@ways
+@pytest.mark.parametrize("target", [0, 2], ids=["scanned", "not-scanned"])
+async def test_a_slot_that_is_moved_while_its_node_is_scanned_is_scanned_again(
+    clusters: Clusters, kind: str, flavour: str, move: Callable[..., None], target: int
+) -> None:
+    """In the middle of the scan of a node: to one that has been scanned, and to one that has not been."""
+    cluster = clusters.empty(flavour)
+    async with client(kind, cluster.url, timeout=LIMIT) as locks:
+        names = [name for node in cluster.primaries for name in cluster.names_on(node, 20)]
+        for name in names:
+            await locks.acquire(name, ttl=4 * LIMIT)
+        wanted = {in_key(name) for name in names}
+        transport, source = plain(locks).store_access.transport, cluster.primaries[1]
+        found: set[bytes] = set()
+        cursor, moved = None, None
+        while cursor != 0:
+            scan = partial(transport.call, "SCAN", cursor or 0, "MATCH", "lock:*", "COUNT", 5)
+            # As `list` does, while the map is older than what the node itself says.
+            cursor, keys = await of_store(kind, plain(locks)._engine.retry(scan))
+            found |= set(keys)
+            if not moved and cursor and cursor.node is not None and cursor.node.port == source.port:
+                # One that this node has not shown yet.
+                moved = next(name for name in cluster.names_on(source, 20) if in_key(name) not in found)
+                await asyncio.to_thread(move, cluster, cluster.primaries[target], slot_of(moved))
+        assert moved
+        assert wanted <= found
+        await asyncio.to_thread(move, cluster, source, slot_of(moved))
+
+
+def in_key(name: str) -> bytes:
+    return f"lock:{{{name}}}".encode()
+
+
+@both
 async def test_a_listing_shows_locks_that_are_half_moved(cluster: Cluster, kind: str) -> None:
     source, target = cluster.owner(SLOT), cluster.others(SLOT)[0]
     async with client(kind, cluster.url, timeout=LIMIT) as locks:
@@ -196,5 +251,5 @@ async def test_a_listing_shows_locks_that_are_half_moved(cluster: Cluster, kind:
             keys += found
             if not cursor:
                 break
-        assert {f"lock:{{{NAME}}}".encode(), f"lock:{{{TWIN}}}".encode()} <= set(keys)
+        assert {in_key(NAME), in_key(TWIN)} <= set(keys)
         cluster.end_move(SLOT, source, target)

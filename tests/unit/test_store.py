@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import hiredis
 import pytest
 from tests.unit.virtual_world import asking
@@ -323,3 +325,97 @@ def test_a_release_that_finds_the_lease_gone_is_never_reported_as_done():
     lease = run_sync(engine.acquire("a", **asking()))
     with pytest.raises(LeaseLost):
         run_sync(engine.release(lease))
+
+
+# Redirections of a cluster
+
+MOVED = hiredis.ReplyError("MOVED 5 127.0.0.1:7001")
+ASK = hiredis.ReplyError("ASK 5 127.0.0.1:7001")
+TRYAGAIN = hiredis.ReplyError("TRYAGAIN Multiple keys request during rehashing of slot")
+
+
+class RedirectingTransport(ScriptedTransport):
+    """Whose clock is another one after each redirection, as that of another node, and that gives up after ``patience``."""
+
+    def __init__(self, *replies, patience=100, **options):
+        super().__init__(*replies, **options)
+        self.redirected = []
+        self.patience = patience
+
+    async def redirect(self, calls, replies, elapsed):
+        self.redirected.append([call.name for call in calls])
+        if len(self.redirected) > self.patience or elapsed == math.inf:
+            raise StoreRefused("slot 5 is being moved")
+        self.server_clock = ServerClock(lambda: NOW)
+        self.server_clock.read(1_600_000_000_000)
+        return self
+
+
+def test_a_redirected_call_is_repeated_until_it_is_done():
+    transport = RedirectingTransport(MOVED, TRYAGAIN, ASK, 77)
+    store = ValkeyStore(transport, namespace="lock", live=3)
+    assert acquire(store)[0] == 77
+    assert transport.redirected == [["a"]] * 3
+    assert len(set(transport.sent)) == 1
+
+
+def test_a_slot_that_still_moves_in_the_end_is_refused():
+    store = ValkeyStore(RedirectingTransport(*[TRYAGAIN] * 9, patience=5), namespace="lock", live=3)
+    with pytest.raises(StoreRefused, match="slot 5 is being moved"):
+        acquire(store)
+
+
+def test_a_redirected_request_with_a_not_after_is_made_anew_for_the_clock_of_the_other_node():
+    transport = RedirectingTransport(MOVED, NOSCRIPT, [8, 30_000, b""])
+    store = ValkeyStore(transport, namespace="lock", live=3)
+    assert take(store, None)[0] == 8
+    first, second, third = (sent[-1] for sent in transport.sent)
+    assert (first, second, third) == (1_700_000_000_495, 1_600_000_000_495, 1_600_000_000_495)
+    assert [sent[0] for sent in transport.sent] == ["take", "take", "EVAL"]
+
+
+def test_a_request_with_a_not_after_that_was_only_redirected_has_not_been_sent():
+    store = ValkeyStore(RedirectingTransport(*[MOVED] * 9, patience=5), namespace="lock", live=3)
+    not_after = NotAfter(NOW + 0.5)
+    with pytest.raises(StoreRefused, match="slot 5 is being moved"):
+        run_sync(store.take("a", TOKEN, 12, 30, 0, '"me"', "exclusive", None, not_after))
+    assert not not_after.is_sent
+
+
+def test_of_a_batch_only_redirected_calls_are_repeated_and_not_for_long():
+    replies = [1, MOVED, 1, TRYAGAIN, NOSCRIPT, 1, 1, TRYAGAIN, TRYAGAIN]
+    transport = RedirectingTransport(*replies)
+    store = ValkeyStore(transport, namespace="lock", live=3)
+    renewals = [Renewal(name, TOKEN, 7, 30) for name in "abcde"]
+    done = run_sync(store.renew(renewals))
+    assert done[:3] == [DONE] * 3
+    assert isinstance(done[3], StoreRefused)
+    assert done[4] is DONE
+    assert transport.redirected == [["b", "d"], ["d"], ["d"]]
+
+
+def test_a_cluster_that_is_down_is_unknown_and_its_map_is_read_again():
+    store, transport = make_store(hiredis.ReplyError("CLUSTERDOWN The cluster is down"))
+    with pytest.raises(StoreUnavailable, match="CLUSTERDOWN"):
+        acquire(store)
+    assert transport.times_reset == 1
+
+
+def test_without_a_cluster_a_redirection_names_the_url_to_use():
+    store, _ = make_store(MOVED)
+    with pytest.raises(StoreRefused, match=r"redis\+cluster://"):
+        acquire(store)
+
+
+def test_a_script_that_several_nodes_have_forgotten_is_sent_to_each_in_two_rounds():
+    transport = RedirectingTransport(NOSCRIPT, NOSCRIPT, NOSCRIPT, 1, NOSCRIPT, NOSCRIPT, 1, 1)
+    store = ValkeyStore(transport, namespace="lock", live=3)
+    assert run_sync(store.renew([Renewal(name, TOKEN, 7, 30) for name in "abc"])) == [DONE] * 3
+    assert [sent[0] for sent in transport.sent] == ["renew"] * 3 + ["EVAL", "renew", "renew"] + ["EVAL"] * 2
+
+
+def test_a_server_that_always_forgets_is_refused():
+    store, transport = make_store(*[NOSCRIPT] * 9)
+    with pytest.raises(StoreRefused, match="NOSCRIPT"):
+        acquire(store)
+    assert len(transport.sent) == 2

@@ -79,14 +79,15 @@ class ScriptRunner:
             words = arguments(connection, clock.to_ms(not_after.at))
             not_after.is_sent = True
             reply = await connection.run(plain, name, words)
-            if is_noscript(reply) and plain is command:
-                plain = command.with_source
-            elif self._transport.redirect is not None and is_redirection(reply):
-                elapsed = time.monotonic() - started_at
-                await self._transport.redirect([Call(plain, name, words)], [reply], elapsed)
-            else:
+            redirect = self._transport.redirect if is_redirection(reply) else None
+            is_forgotten = is_noscript(reply) and plain is command
+            if redirect is None and not is_forgotten:
                 break
-            not_after.is_sent = False
+            not_after.is_sent = False  # nothing was done
+            if is_forgotten:
+                plain = command.with_source
+            elif redirect is not None:
+                await redirect([Call(plain, name, words)], [reply], time.monotonic() - started_at)
         try:
             self.raise_if_error(reply)
         except TooLate as late:
@@ -102,19 +103,22 @@ class ScriptRunner:
         for, unless other calls would wait too and are not ``is_patient``.
         """
         again, started_at, rounds = list(calls), time.monotonic(), 0
-        redirect = self._transport.redirect
+        redirect, has_sent_source = self._transport.redirect, False
         while True:
-            forgotten = [index for index, reply in enumerate(replies) if is_noscript(reply)]
+            forgotten = [
+                index
+                for index, reply in enumerate(replies)
+                if is_noscript(reply) and isinstance(again[index].command, ScriptCommand | ManyLocksCommand)
+            ]
             moved = [
                 index for index, reply in enumerate(replies) if redirect is not None and is_redirection(reply)
             ]
             if not forgotten and not moved:
                 return
-            if forgotten:
-                # The first call sends the source, so the others can refer to it.
-                first = again[forgotten[0]]
-                assert isinstance(first.command, ScriptCommand | ManyLocksCommand)
-                again[forgotten[0]] = first._replace(command=first.command.with_source)
+            # The first call sends the source, so the others can refer to it, unless they are for another node.
+            for index in forgotten if has_sent_source else forgotten[:1]:
+                again[index] = _with_source(again[index])
+            has_sent_source = has_sent_source or bool(forgotten)
             if redirect is not None and moved:
                 rounds += 1
                 may_wait = is_patient or len(calls) == 1 or rounds <= _IMPATIENT_ROUNDS
@@ -150,6 +154,11 @@ class ScriptRunner:
                 f"this server is no longer the primary, or has too few replicas ({code})", reply
             )
         raise error_mapping.from_reply(str(reply), reply)
+
+
+def _with_source(call: Call) -> Call:
+    assert isinstance(call.command, ScriptCommand | ManyLocksCommand)
+    return call._replace(command=call.command.with_source)
 
 
 def is_noscript(reply: Reply) -> bool:

@@ -36,6 +36,10 @@ class ServerList:
         """Ask these too, after those that are known."""
         self._servers = list(dict.fromkeys((*self._servers, *servers)))
 
+    def replace(self, *servers: Endpoint) -> None:
+        """Ask these and no others, in this order."""
+        self._servers = list(dict.fromkeys(servers))
+
     def prefer(self, *servers: Endpoint) -> None:
         """Ask these first."""
         self._servers = list(dict.fromkeys((*servers, *self._servers)))

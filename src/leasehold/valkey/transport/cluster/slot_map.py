@@ -83,9 +83,12 @@ class SlotMapReader:
         self.server_clock.read(int(seconds) * 1000 + int(microseconds) / 1000)
         check_state(node, info)
         ranges: list[SlotRange] = []
-        for first, last, primary, *replicas in slots:
+        replicas: list[Endpoint] = []
+        for first, last, primary, *others in slots:
             ranges.append(SlotRange(first, last, self._announced(primary, node)))
-            self._known.add(ranges[-1].primary, *(self._announced(each, node) for each in replicas))
+            replicas += [self._announced(each, node) for each in others]
+        # Without those that have left, but with the names in the URL, behind which there may be other nodes later.
+        self._known.replace(node, *(each.primary for each in ranges), *replicas, *self._nodes.seeds)
         return ranges
 
     def _announced(self, entry: list[Any], asked: Endpoint) -> Endpoint:

@@ -35,6 +35,10 @@ _AT_ONCE = 0.1
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.05
 
 
+# While many slots are being moved, each of which is corrected by itself.
+_READ_AGAIN_AFTER = 0.25
+
+
 class Node(Transport, Protocol):
     """The transport to one primary."""
 
@@ -92,6 +96,9 @@ class ClusterTransport(Generic[N]):
         self._primaries: tuple[Endpoint, ...] = ()
         self._owners: list[N | None] = [None] * SLOTS
         self._slots: dict[str, int] = {}
+        self._routes: dict[str, N] = {}
+        """The nodes that keep these locks, by the present map."""
+        self._now = clock.now
         self._picks = itertools.count(int(fraction() * SLOTS))
         self._picked: Endpoint | None = None
         # Nothing is granted there.
@@ -167,7 +174,7 @@ class ClusterTransport(Generic[N]):
         self._stopped.set()
         self._wanted.set()
         try:
-            for node in (*self._nodes.values(), *self._retired):
+            for node in (*tuple(self._nodes.values()), *tuple(self._retired)):
                 await node.close()
         finally:
             await self._any_node.close()
@@ -182,16 +189,15 @@ class ClusterTransport(Generic[N]):
 
     def now_ms(self) -> int:
         """The clock of some node, approximately."""
-        return int((self.server_clock.offset + self._clock.now()) * 1000)
+        return int((self.server_clock.offset + self._now()) * 1000)
 
     def run(self, command: Command, name: str, arguments: tuple[Word, ...]) -> Awaitable[Reply]:
         """The reply to one command on a lock, from the node that keeps it."""
-        slot = self._slots.get(name)
-        node = self._owners[self._slot_of(name) if slot is None else slot]
-        connection = None if node is None else node.connection
-        if connection is None:
-            return self._run(command, name, arguments)
-        return connection.run(command, name, arguments)
+        # Every lock passes here twice.
+        node = self._routes.get(name)
+        if node is not None and (connection := node.connection) is not None:
+            return connection.run(command, name, arguments)
+        return self._run(command, name, arguments)
 
     async def run_many(self, calls: Sequence[Call]) -> Sequence[Reply]:
         """The replies to many commands on locks, sent to each node in one piece. Every error is among them."""
@@ -222,6 +228,7 @@ class ClusterTransport(Generic[N]):
             match str(reply).split():
                 case ["MOVED", slot, address]:
                     self._owners[int(slot)] = self.node_at(self.find(address))
+                    self._routes = {}
                     self._want_map()
                 case ["ASK", _, address]:
                     asking[call.name] = self.node_at(self.find(address))
@@ -303,7 +310,13 @@ class ClusterTransport(Generic[N]):
         return slot
 
     async def _run(self, command: Command, name: str, arguments: tuple[Word, ...]) -> Reply:
+        # The routes before the map: if that changes in between, the routes that are written to are those of before.
+        routes = self._routes
         node = self._owners[self._slot_of(name)]
+        if node is not None:
+            if len(routes) >= _CACHED_SLOTS:
+                routes.clear()
+            routes[name] = node
         connection = await self._connect(name)
         try:
             return await connection.run(command, name, arguments)
@@ -324,6 +337,7 @@ class ClusterTransport(Generic[N]):
             if node.keeps_order and node.facts is not None:
                 # Its connection was lost. A pool has none to lose; that its server is gone shows in the next exchange.
                 self._report_lost(node)
+            is_new = node.facts is None
             try:
                 connection = await node.get_connection()
             except LeaseholdError:
@@ -331,7 +345,7 @@ class ClusterTransport(Generic[N]):
                     self._report_lost(node)
                     raise
             else:
-                if not self.deletes_if_equal:
+                if is_new:
                     self._compare_facts()
                 return connection
 
@@ -406,7 +420,8 @@ class ClusterTransport(Generic[N]):
             if attempt.failure is None or isinstance(attempt.failure, StoreRefused):
                 self._attempt = _Attempt(self._concurrency)
                 attempt.ended.set()
-            await self._stopped.wait(RECONNECT_BACKOFF.pause(max(tries, 1), self._fraction()))
+            pause = RECONNECT_BACKOFF.pause(tries, self._fraction()) if tries else _READ_AGAIN_AFTER
+            await self._stopped.wait(pause)
 
     async def _connect_any_node(self) -> None:
         try:
@@ -420,13 +435,17 @@ class ClusterTransport(Generic[N]):
             owners[first : last + 1] = [self.node_at(primary)] * (last - first + 1)
         before = self._primaries
         self._primaries = tuple(dict.fromkeys(primary for _, _, primary in ranges))
+        # In this order, see `_run`.
         self._owners = owners
+        self._routes = {}
         for endpoint in before:
             if endpoint not in self._primaries and (node := self._nodes.pop(endpoint, None)) is not None:
                 self._retired.add(node)
                 self._concurrency.spawn(self._retire(node))
         self._lost = {
-            node for node in self._lost if node in owners and node.keeps_order and node.connection is None
+            node
+            for node in tuple(self._lost)
+            if node in owners and node.keeps_order and node.connection is None
         }
         self._compare_facts()
         if self._picked is not None and self._picked not in self._primaries:
