@@ -86,7 +86,7 @@ def test_a_replica_is_a_problem(cli_for: Callable[[str], Cli], own_server: Calla
 def test_fewer_replicas_than_min_replicas_are_a_problem(
     cli_for: Callable[[str], Cli], valkey: Server
 ) -> None:
-    answer = cli_for(f"{valkey.url}?min_replicas=2").inside("doctor", "--json")
+    answer = cli_for(f"{valkey.url}?min_replicas=2").inside("doctor", "--json", "--timeout", "2")
     assert answer.code == 1
     found = findings(answer)
     assert found["role"]["value"] == "primary, replicas: 0, min_replicas: 2"

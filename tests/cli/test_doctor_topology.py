@@ -10,15 +10,16 @@ from tests.support.sentinels import SERVICE, Monitored
 
 import leasehold
 from leasehold.valkey.doctor import topology_checks
-from leasehold.valkey.doctor.topology import ClockReading, Replica, Sentinel, Topology
+from leasehold.valkey.doctor.topology import ClockReading, Replica, Sentinel, Shard, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.cli.conftest import Cli
+    from tests.support.clusters import Cluster
     from tests.support.servers import Server
 
-AROUND = ["sentinels", "replicas", "clocks", "survives", "does not"]
+AROUND = ["sentinels", "shards", "replicas", "clocks", "survives", "does not"]
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +38,9 @@ async def test_a_service_in_order_is_shown_with_all_its_servers(
     cli_for: Callable[[str], Cli], monitored: Monitored
 ) -> None:
     found = diagnose(cli_for(monitored.url))
-    assert [each for each in found if each in AROUND] == AROUND
-    assert {found[each]["status"] for each in AROUND} == {"ok"}
+    around = [each for each in found if each in AROUND]
+    assert around == ["sentinels", "replicas", "clocks", "survives", "does not"]
+    assert {found[each]["status"] for each in around} == {"ok"}
     for sentinel in monitored.sentinels:
         assert f"127.0.0.1:{sentinel.port} ok" in found["sentinels"]["value"]
     assert "quorum 2" in found["sentinels"]["value"]
@@ -75,6 +77,30 @@ def test_without_a_replica_nothing_can_take_over(cli_for: Callable[[str], Cli]) 
             found = diagnose(cli_for(both))
     assert found["sentinels"]["status"] == "problem"
     assert "different primaries" in found["sentinels"]["value"]
+
+
+def test_a_cluster_is_shown_with_all_its_primaries(cli_for: Callable[[str], Cli], cluster: Cluster) -> None:
+    found = diagnose(cli_for(cluster.url))
+    assert [each for each in found if each in AROUND] == ["shards", "clocks", "survives", "does not"]
+    shards = found["shards"]
+    assert shards["value"].startswith("16384 of 16384 slots are served: ")
+    for node in cluster.primaries:
+        assert f"127.0.0.1:{node.port} ok, replicas: 0" in shards["value"]
+        assert f"127.0.0.1:{node.port} +" in found["clocks"]["value"].replace(" -", " +")
+    assert (shards["status"], found["clocks"]["status"]) == ("warn", "ok")
+    assert "2 of 3 primaries at once" in found["does not"]["value"]
+
+
+def test_a_shard_without_its_primary_is_a_problem_and_one_with_a_replica_is_in_order() -> None:
+    clock = ClockReading(0.0, 0.001)
+    found = {}
+    for is_reachable, slots in ((True, 8_192), (False, 8_192), (True, 8_191)):
+        shards = [Shard("a:1", 8_192, True, 1, clock), Shard("b:1", slots, is_reachable, 1, clock)]
+        topology = Topology(None, "a:1", clock, is_known=True, keeps_data=True, shards=shards)
+        found[is_reachable, slots] = {each.check: each.status for each in topology_checks.check(topology)}[
+            "shards"
+        ]
+    assert found == {(True, 8_192): "ok", (False, 8_192): "problem", (True, 8_191): "problem"}
 
 
 def test_replicas_without_sentinels_are_shown(

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from leasehold.valkey.transport.protocols import Transport, Word
 
 
+# Fields of a line of CLUSTER NODES before the slots.
+_NO_SLOTS = 8
+
+
 @dataclass(frozen=True, slots=True)
 class ClockReading:
     """A server's clock minus that of this machine, in seconds, and how far that may be off."""
@@ -49,8 +53,20 @@ class Sentinel:
 
 
 @dataclass(frozen=True, slots=True)
+class Shard:
+    """A primary of a cluster, as the node that was asked knows it."""
+
+    primary: str
+    slots: int
+    is_reachable: bool
+    replicas: int
+    """Those that can be reached from the other nodes."""
+    clock: ClockReading | None
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
-    """All servers. A cluster has its own kind of topology; it is not read yet."""
+    """All servers. A cluster has ``shards`` in the place of replicas and sentinels."""
 
     service: str | None
     primary: str
@@ -61,11 +77,13 @@ class Topology:
     """A restart of the primary does not lose its data."""
     replicas: list[Replica] = field(default_factory=list["Replica"])
     sentinels: list[Sentinel] = field(default_factory=list["Sentinel"])
+    shards: list[Shard] = field(default_factory=list["Shard"])
 
 
 async def read_topology(transport: Transport, info: dict[str, str]) -> Topology:
     """Ask all servers that can be found; ``info`` is the primary's own."""
     connection = await transport.get_connection()
+    is_cluster = info.get("cluster_enabled") == "1"
     replicas = [
         dict(_pairs(value)) for key, value in info.items() if key.startswith("slave") and "ip=" in value
     ]
@@ -76,24 +94,65 @@ async def read_topology(transport: Transport, info: dict[str, str]) -> Topology:
         primary_clock=clock.read(await connection.call("TIME")),
         is_known="role" in info,
         keeps_data=info.get("aof_enabled") == "1",
-        replicas=[await _read_replica(transport, each, info) for each in replicas],
+        replicas=[] if is_cluster else [await _read_replica(transport, each, info) for each in replicas],
         sentinels=[await _read_sentinel(transport, each) for each in transport.sentinels],
+        shards=await _read_shards(transport) if is_cluster else [],
     )
+
+
+async def _read_shards(transport: Transport) -> list[Shard]:
+    connection = await transport.get_connection()
+    reply = await connection.call("CLUSTER", "NODES")
+    if isinstance(reply, Exception):
+        return []
+    nodes = [line.split() for line in reply.decode().splitlines()]
+    primaries = {node[0]: node for node in nodes if "master" in node[2].split(",") and len(node) > _NO_SLOTS}
+    followers = [node[3] for node in nodes if "slave" in node[2].split(",") and _is_reachable(node)]
+    return [
+        Shard(
+            primary=_address_of(node),
+            slots=sum(_count(slots) for slots in node[_NO_SLOTS:] if not slots.startswith("[")),
+            is_reachable=_is_reachable(node),
+            replicas=followers.count(node_id),
+            clock=await _read_clock(transport, _address_of(node)),
+        )
+        for node_id, node in primaries.items()
+    ]
+
+
+def _is_reachable(node: list[str]) -> bool:
+    flags, link = set(node[2].split(",")), node[7]
+    return not flags & {"fail", "fail?", "noaddr"} and (link == "connected" or "myself" in flags)
+
+
+def _address_of(node: list[str]) -> str:
+    # HOST:PORT@BUS, and after a comma a host name.
+    return node[1].partition("@")[0]
+
+
+def _count(slots: str) -> int:
+    first, _, last = slots.partition("-")
+    return int(last or first) - int(first) + 1
+
+
+async def _read_clock(transport: Transport, address: str) -> ClockReading | None:
+    if transport.server is None:
+        return None
+    host, _, port = address.rpartition(":")
+    server = replace(transport.server, host=host, port=int(port), service=None)
+    clock = _ClockComparison()
+    # `read` begins when the connection is there: a slow one would blur it.
+    replies = await _ask(transport, server, [login(server), ("TIME",)])
+    return clock.read(replies[-1])
 
 
 async def _read_replica(transport: Transport, known: dict[str, str], info: dict[str, str]) -> Replica:
     host, port = known["ip"], int(known["port"])
-    clock, read = _ClockComparison(), None
-    if transport.server is not None:
-        server = replace(transport.server, host=host, port=port, service=None)
-        # `read` begins when the connection is there: a slow one would blur it.
-        replies = await _ask(transport, server, [login(server), ("TIME",)])
-        read = clock.read(replies[-1])
     return Replica(
         address=str(Endpoint(host, port)),
         state=known.get("state", "unknown"),
         bytes_behind=max(0, int(info.get("master_repl_offset", 0)) - int(known.get("offset", 0))),
-        clock=read,
+        clock=await _read_clock(transport, f"{host}:{port}"),
     )
 
 

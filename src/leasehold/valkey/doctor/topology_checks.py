@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from leasehold.valkey.doctor.server_checks import Finding
+from leasehold.valkey.transport.cluster.slots import SLOTS
 
 if TYPE_CHECKING:
     from leasehold.valkey.doctor.server_checks import Status
@@ -27,6 +28,8 @@ def check(topology: Topology) -> list[Finding]:
             _clocks(topology),
             *_survives_with_sentinels(topology),
         ]
+    if topology.shards:
+        return [_shards(topology), _clocks(topology), *_survives_as_cluster(topology)]
     if topology.replicas:
         return [_replicas(topology), _clocks(topology), *_survives_with_replicas(topology)]
     return _survives(topology, [], ["the loss of the server, until it is back"])
@@ -84,8 +87,40 @@ def _replicas(topology: Topology) -> Finding:
     return Finding("replicas", "ok", value)
 
 
+def _shards(topology: Topology) -> Finding:
+    served = sum(each.slots for each in topology.shards if each.is_reachable)
+    value = f"{served} of {SLOTS} slots are served: " + ", ".join(
+        f"{each.primary} {'ok' if each.is_reachable else 'does not reply'}, replicas: {each.replicas}"
+        for each in topology.shards
+    )
+    if served < SLOTS:
+        return Finding(
+            "shards", "problem", value, "Start what is missing: locks in these slots cannot be granted."
+        )
+    if not all(each.replicas for each in topology.shards):
+        return Finding(
+            "shards", "warn", value, "Add a replica for each primary: nothing can take over from one without."
+        )
+    return Finding("shards", "ok", value)
+
+
+def _survives_as_cluster(topology: Topology) -> list[Finding]:
+    followed = [each for each in topology.shards if each.replicas]
+    lost = "the loss of a primary that has a replica, for its slots after cluster-node-timeout and about a second"
+    return _survives(
+        topology,
+        [lost] if followed else [],
+        [
+            "the last grants before the loss of a primary: the new one may give these locks to others, so compare fences",
+            f"the loss of {len(topology.shards) // 2 + 1} of {len(topology.shards)} primaries at once",
+        ],
+    )
+
+
 def _clocks(topology: Topology) -> Finding:
     clocks = {"primary": topology.primary_clock, **{each.address: each.clock for each in topology.replicas}}
+    if topology.shards:
+        clocks = {each.primary: each.clock for each in topology.shards}
     known = {name: clock for name, clock in clocks.items() if clock is not None}
     shown = ", ".join(f"{name} {_shown(clock)}" for name, clock in clocks.items())
     if len(known) < len(clocks):
