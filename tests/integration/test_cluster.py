@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.both_kinds import both, client
+from tests.support.clients import both, client
 from tests.support.clusters import Cluster, slot_of
 from tests.support.eventually import LIMIT, eventually_async
 from tests.support.servers import ADMIN_PASSWORD, ADMIN_USER, FLAVOURS

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.both_kinds import both, client
+from tests.support.clients import both, client
 from tests.support.clusters import Cluster, Node
 from tests.support.eventually import LIMIT, eventually_async
 from tests.support.threads import InThread

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.both_kinds import both, client
+from tests.support.clients import both, client
 from tests.support.clusters import slot_of
 from tests.support.eventually import LIMIT, eventually_async
 from tests.support.threads import InThread

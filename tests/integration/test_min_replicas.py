@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.documents.host import DictStore
 from tests.files.both_sides import file_locks
 from tests.integration.test_cancellation import Traffic, left_over
+from tests.support.clients import both, client
 from tests.support.eventually import LIMIT, eventually_async
 from tests.support.replicas import ReplicatedServer
-from tests.support.threads import InThread
 
 import leasehold
-from leasehold import StoreRefused, StoreUnavailable, blocking
+from leasehold import StoreRefused, StoreUnavailable
 from leasehold.core.replies import NotAfter, Renewal, Request
 from leasehold.documents import DocumentLocks, Editor
 from leasehold.documents.store import scripts as document_scripts
@@ -31,14 +31,13 @@ from leasehold.valkey.once_store import ValkeyOnceStore
 from leasehold.valkey.store import ValkeyStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
     from tests.conftest import Count
     from tests.support.proxy import FaultProxy
     from tests.support.servers import Server
 
-both = pytest.mark.parametrize("kind", ["async", "blocking"])
 
 TIMEOUT = 2.0
 """Of clients that are to give up; each WAIT takes a quarter of it. Others have `LIMIT`, so that they do not."""
@@ -61,16 +60,6 @@ def group(shared: ReplicatedServer) -> ReplicatedServer:
     shared.primary.call("FLUSHALL")
     shared.replica.wait_until_synced()
     return shared
-
-
-@asynccontextmanager
-async def client(kind: str, url: str, **options: Any) -> AsyncIterator[Any]:
-    if kind == "async":
-        async with leasehold.connect(url, **options) as locks:
-            yield locks
-    else:
-        with blocking.connect(url, **options) as locks:
-            yield InThread(locks)
 
 
 async def is_gone(server: Server, *keys: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.clients import client, insist
+from tests.support.clients import both, client, insist
 from tests.support.eventually import LIMIT, eventually, eventually_async
 from tests.support.scripted_sentinel import ScriptedSentinel
 from tests.support.sentinels import SERVICE, Monitored
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tests.support.tls import Certificates, TlsFront
 
 CANARY = "yellow-bird"
-
-both = pytest.mark.parametrize("kind", ["async", "blocking"])
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis.asyncio
-from tests.support.clients import client, insist
+from tests.support.clients import both, client, insist
 from tests.support.eventually import LIMIT, eventually_async
 from tests.support.scripted_sentinel import ScriptedSentinel
 from tests.support.sentinels import FAILOVER_TIMEOUT_MS, SERVICE, Monitored, ask
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tests.conftest import Count
     from tests.support.servers import Server
 
-both = pytest.mark.parametrize("kind", ["async", "blocking"])
 
 DOWN_AFTER_MS = 1000
 TTL, TIMEOUT = 2.0, 2.0

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import leasehold
 from leasehold import StoreError, blocking
 from tests.support.eventually import eventually_async
@@ -14,6 +16,8 @@ from tests.support.threads import InThread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+both = pytest.mark.parametrize("kind", ["async", "blocking"])
 
 
 @asynccontextmanager
