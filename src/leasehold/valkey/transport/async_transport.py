@@ -211,7 +211,7 @@ class AsyncTransport:
         located = await finder.locate(self._open_other)
         self._target = str(located.primary)
         if self._announced not in (None, self._target):
-            raise StoreUnavailable(f"meanwhile {self._announced} has become the primary")
+            raise StoreUnavailable(f"{self._announced} has just become the primary")
         try:
             async with asyncio.timeout(None) as self._attempt:
                 return await self._open(located.primary)

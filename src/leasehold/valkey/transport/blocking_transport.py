@@ -233,7 +233,7 @@ class BlockingTransport:
 
     def _start(self, subscriber: BlockingSubscriber) -> None:
         subscriber.start()  # twice does no harm
-        if self._is_closed:  # meanwhile, by another thread
+        if self._is_closed:  # by another thread, since the check
             subscriber.request_stop()
 
     def _on_primary(self, address: str) -> None:

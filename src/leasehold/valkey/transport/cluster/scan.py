@@ -47,7 +47,7 @@ async def scan(nodes: _Nodes, cursor: object, options: Sequence[Word]) -> Reply:
     """The next cursor (0 at the end) and some keys.
 
     A slot counts as scanned when the node that kept it from the beginning of its scan to the end has been scanned. One
-    that has been moved meanwhile is scanned on its new node, so its keys may come twice.
+    that has since been moved is scanned on its new node, so its keys may come twice.
     """
     at = cursor if isinstance(cursor, ScanCursor) else ScanCursor()
     if at.node is None or not (at.is_target or at.node in nodes.primaries):

@@ -325,7 +325,7 @@ class ClusterTransport(Generic[N]):
             raise
 
     async def _connect(self, name: str) -> Connection:
-        """A connection to the node that keeps the lock, also if that becomes another one meanwhile."""
+        """A connection to the node that keeps the lock, also if that changes while it connects."""
         slot = self._slot_of(name)
         while True:
             node = self._owners[slot]
